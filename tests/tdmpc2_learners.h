@@ -14,18 +14,9 @@
 #include "engine/host/machine.h"
 #include "tests/close.h"
 #include "tests/limited_memory.h"
+#include "tests/unlike_widths.h"
 
 namespace maglev::tdmpc2 {
-
-/// Other widths and depths of each network.
-inline HiddenWidths unlike_widths() {
-  return {.encoder = {16, 32, 24},
-          .dynamics = {40, 24},
-          .reward = {48},
-          .termination = {24, 16},
-          .q = {32, 56, 16},
-          .policy = {64, 24}};
-}
 
 /// Sizes of a small TD-MPC2.
 struct Setting {

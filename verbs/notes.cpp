@@ -9,18 +9,35 @@
 
 namespace maglev {
 
+namespace {
+
+// of several players each takes what it has
+void add_idle(Experiment& experiment, const std::string& player,
+              const std::vector<std::string>& settings, std::vector<std::string>& notes) {
+  if (settings.empty()) return;
+  OptionTable& table = experiment.table();
+  for (const std::string& setting : settings)
+    if (table.find(name_part(setting))) table.override_with(setting);
+  const IdleSettings idle(experiment, {.device = at::kCPU});
+  for (const std::string& setting : settings)
+    if (const std::string why = idle.why(name_part(setting)); !why.empty())
+      notes.push_back(setting + " changes nothing for " + player + ": " + why);
+}
+
+}  // namespace
+
 std::vector<std::string> run_notes(const std::string& player,
                                    const std::vector<std::string>& settings) {
-  std::vector<std::string> notes;
   const auto run = run_named(player);
-  if (run)
-    if (const std::string note = stored_experiment(run->folder).note; !note.empty())
-      notes.push_back(note);
-  const std::string changed = run ? changed_files(run->folder, settings) : "";
+  if (!run) return {};
+  std::vector<std::string> notes;
+  const StoredExperiment stored = stored_experiment(run->folder);
+  if (!stored.note.empty()) notes.push_back(stored.note);
+  const std::string changed = changed_files(*stored.experiment, run->folder, settings);
   if (!changed.empty())
     notes.push_back(changed + " holds something else than what " + player +
                     " was trained on; what follows is of what it holds now");
-  for (std::string& note : idle_notes(player, settings)) notes.push_back(std::move(note));
+  add_idle(*stored.experiment, player, settings, notes);
   return notes;
 }
 
@@ -28,16 +45,8 @@ std::vector<std::string> idle_notes(const std::string& player,
                                     const std::vector<std::string>& settings) {
   const auto run = run_named(player);
   if (!run || settings.empty()) return {};
-  const auto experiment = experiment_of(run->folder);
-  OptionTable& table = experiment->table();
-  // of several players each takes what it has
-  for (const std::string& setting : settings)
-    if (table.find(name_part(setting))) table.override_with(setting);
-  const IdleSettings idle(*experiment, {.device = at::kCPU});
   std::vector<std::string> notes;
-  for (const std::string& setting : settings)
-    if (const std::string why = idle.why(name_part(setting)); !why.empty())
-      notes.push_back(setting + " changes nothing for " + player + ": " + why);
+  add_idle(*experiment_of(run->folder), player, settings, notes);
   return notes;
 }
 

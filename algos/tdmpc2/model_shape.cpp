@@ -85,9 +85,11 @@ MlpPlaces place_convolutions(const ModelShape& shape, int64_t& offset) {
 
 std::vector<int64_t> ModelShape::head_widths() const {
   std::vector<int64_t> widths;
-  for (const auto* net : {&hidden.dynamics, &hidden.reward, &hidden.q, &hidden.policy})
-    widths.insert(widths.end(), net->begin(), net->end());
-  if (episodic) widths.insert(widths.end(), hidden.termination.begin(), hidden.termination.end());
+  for (const NetworkWidths& head : kHeads) {
+    const auto& net = hidden.*head.widths;
+    if (episodic || head.widths != &HiddenWidths::termination)
+      widths.insert(widths.end(), net.begin(), net.end());
+  }
   return widths;
 }
 

@@ -48,23 +48,18 @@ void Options::describe(OptionTable& t) {
   t.add("latent_dim", latent_dim, "width of the latent state", width);
   t.add("num_q", num_q, "value networks", {.min = 0, .max = 64});
   const Rule widths{.min = 1, .max = 1 << 16, .unit = "units"};
-  const std::pair<const char*, std::vector<int64_t>&> networks[] = {
-      {"encoder", hidden.encoder},
-      {"dynamics", hidden.dynamics},
-      {"reward", hidden.reward},
-      {"termination", hidden.termination},
-      {"q", hidden.q},
-      {"policy", hidden.policy}};
-  std::vector<std::string> governed{"enc_dim", "enc_layers", "mlp_dim", "latent_dim", "num_q"};
-  for (const auto& [network, list] : networks) {
-    const std::string name = network, instead = name == "encoder" ? "enc_dim" : "mlp_dim";
-    t.add("hidden." + name, list, "hidden layers of this network alone; []: by " + instead, widths);
-    governed.push_back("hidden." + name);
+  std::vector<std::string> heads,
+      governed{"enc_dim", "enc_layers", "mlp_dim", "latent_dim", "num_q", "hidden.encoder"};
+  t.add("hidden.encoder", hidden.encoder, "hidden layers of this network; []: by enc_dim", widths);
+  for (const NetworkWidths& head : kHeads) {
+    heads.push_back("hidden." + std::string(head.name));
+    t.add(heads.back(), hidden.*head.widths, "hidden layers of this network; []: by mlp_dim",
+          widths);
   }
+  governed.insert(governed.end(), heads.begin(), heads.end());
   t.stands_for("size", governed);
   for (const char* width : {"enc_dim", "enc_layers"}) t.stands_for(width, {"hidden.encoder"});
-  t.stands_for("mlp_dim", {"hidden.dynamics", "hidden.reward", "hidden.termination", "hidden.q",
-                           "hidden.policy"});
+  t.stands_for("mlp_dim", heads);
   t.add("task_dim", task_dim, "width of a task's embedding, where there are several tasks",
         {.min = 1, .max = 4096});
   t.add("dropout", dropout, "share of the value networks' first layer that is dropped",
@@ -162,9 +157,11 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
     return "the encoder of images is of convolutions";
   if ((setting == "enc_dim" || setting == "enc_layers") && !hidden.encoder.empty())
     return "tdmpc2.hidden.encoder says how wide its layers are";
-  const auto& h = hidden;
-  if (setting == "mlp_dim" && !h.dynamics.empty() && !h.reward.empty() && !h.q.empty() &&
-      !h.policy.empty() && (!foreseen || !h.termination.empty()))
+  const auto said = [&](const NetworkWidths& head) {
+    return !(hidden.*head.widths).empty() ||
+           (!foreseen && head.widths == &HiddenWidths::termination);
+  };
+  if (setting == "mlp_dim" && std::ranges::all_of(kHeads, said))
     return "tdmpc2.hidden says how wide each network is";
   return "";
 }
@@ -187,11 +184,7 @@ void Options::check() const {
                         .got = std::to_string(mlp_dim),
                         .nearest = std::to_string(in_groups(mlp_dim))});
   check_widths("encoder", hidden.encoder, /*grouped=*/false);
-  check_widths("dynamics", hidden.dynamics, mpc);
-  check_widths("reward", hidden.reward, mpc);
-  check_widths("termination", hidden.termination, mpc);
-  check_widths("q", hidden.q, mpc);
-  check_widths("policy", hidden.policy, mpc);
+  for (const NetworkWidths& head : kHeads) check_widths(head.name, hidden.*head.widths, mpc);
 }
 
 }  // namespace maglev::tdmpc2

@@ -28,7 +28,21 @@ constexpr auto names_of(Termination) { return std::array{"hard", "soft"}; }
 struct HiddenWidths {
   std::vector<int64_t> encoder = {}, dynamics = {}, reward = {}, termination = {}, q = {},
                        policy = {};
+
+  using OfNetwork = std::vector<int64_t> HiddenWidths::*;
 };
+
+/// A network by its name in settings, and its widths.
+struct NetworkWidths {
+  const char* name;
+  HiddenWidths::OfNetwork widths;
+};
+/// All networks but the encoder, which sees what the environment shows in place of latents.
+constexpr NetworkWidths kHeads[] = {{"dynamics", &HiddenWidths::dynamics},
+                                    {"reward", &HiddenWidths::reward},
+                                    {"termination", &HiddenWidths::termination},
+                                    {"q", &HiddenWidths::q},
+                                    {"policy", &HiddenWidths::policy}};
 
 /// Settings of TD-MPC2 (Hansen, Su and Wang, "TD-MPC2: scalable, robust world models for continuous
 /// control", ICLR 2024). Widths of 0 are those of `size`.

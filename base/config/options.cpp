@@ -250,8 +250,8 @@ std::string Field::plain() const {
 }
 
 void Field::set(std::string_view text, std::string_view where) {
-  auto check_range = [&](double value) {
-    if (!(value >= rule.min && value <= rule.max)) reject(where, name, range_text(rule), text);
+  auto check_range = [&](double value, const std::string& of = "") {
+    if (!(value >= rule.min && value <= rule.max)) reject(where, name, of + range_text(rule), text);
   };
   std::visit(overloaded{[&](bool* m) {
                           const auto value = parse_bool(text);
@@ -287,8 +287,7 @@ void Field::set(std::string_view text, std::string_view where) {
                             int64_t value = 0;
                             if (!parse_integer(word, value))
                               reject(where, name, "a list of whole numbers such as [64, 64]", text);
-                            if (!(value >= rule.min && value <= rule.max))
-                              reject(where, name, "a list of numbers in " + range_text(rule), text);
+                            check_range(double(value), "a list of numbers in ");
                             values.push_back(value);
                           }
                           *m = std::move(values);

@@ -8,8 +8,8 @@
 namespace maglev {
 namespace {
 
-// what stands behind a trunk is in f32, whatever the trunk computes in: values of 100 in bf16 are a
-// fifth apart, and advantages are differences of them
+// what stands behind a trunk is in f32, whatever the trunk computes in: values of 100 in bf16 are
+// half apart, and advantages are differences of them
 template <class Head>
 at::Tensor in_f32(const at::Tensor& features, const Head& head) {
   const WithoutAutocast exact(features.device());

@@ -283,12 +283,8 @@ void RunDir::write_continued(const Continued& session) {
 
 void RunDir::move_config_aside(int64_t step) {
   const std::string path = path_ + "/config.yaml";
-  if (!path_exists(path)) return;
-  std::error_code error;
-  std::filesystem::rename(path, path_ + "/config.before-" + std::to_string(step) + ".yaml", error);
-  if (error)
-    throw Error("[" + path + "] is to be kept under another name, and cannot be moved: " +
-                error.message() + "; move it away");
+  if (path_exists(path))
+    rename_path(path, path_ + "/config.before-" + std::to_string(step) + ".yaml");
 }
 
 std::string read_config(const std::string& run) {

@@ -198,13 +198,12 @@ std::string changed_files(const Experiment& trained, const StateSummary& saved,
   }
 }
 
-std::string changed_files(const std::string& folder, const std::vector<std::string>& given) {
+std::string changed_files(const Experiment& trained, const std::string& folder,
+                          const std::vector<std::string>& given) {
   try {
     // one says what all of them do
     const auto rows = CheckpointStore(folder, 0).list();
-    return rows.empty() ? ""
-                        : changed_files(*experiment_of(folder),
-                                        read_manifest(rows.back().path).state, given);
+    return rows.empty() ? "" : changed_files(trained, read_manifest(rows.back().path).state, given);
   } catch (const Error&) {
     return "";
   }

@@ -39,8 +39,9 @@ CheckpointIdentity identity_of(const Experiment& experiment);
 /// of which one may say that it "holds something else". Empty: it is the same, or no checkpoint
 /// says, or it cannot be read. Among `given`, name=value, are files that have moved since; nothing
 /// is said where they ask for something of another name.
-std::string changed_files(const std::string& folder, const std::vector<std::string>& given);
-/// The same of a checkpoint that was read already, and the settings it was trained with.
+std::string changed_files(const Experiment& trained, const std::string& folder,
+                          const std::vector<std::string>& given);
+/// The same of a checkpoint that was read already.
 std::string changed_files(const Experiment& trained, const StateSummary& saved,
                           const std::vector<std::string>& given);
 

@@ -31,7 +31,7 @@ class IdleSettings {
   ThreadPool pool_{1};
   AlgoContext context_;
   std::string algo_, network_;
-  bool replay_ = false;
+  bool replay_ = false, overlaps_ = false;
 };
 
 }  // namespace maglev

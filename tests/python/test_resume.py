@@ -551,7 +551,7 @@ def test_a_run_whose_checkpoints_are_gone_is_not_begun_anew_unasked(told_by, eng
     if told_by == "its metrics":
         (run / "run.json").unlink()
     done = engine(*words, "--continue")
-    assert done.returncode == 2 and "another folder (--out)" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+    assert done.returncode == 2 and "--overwrite" in done.stderr and done.stderr.count("\n") == 1, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["run"] and metric_rows(run)
     done = engine(*words, "--overwrite")
     assert done.returncode == 0, done.stderr

@@ -6,18 +6,6 @@
 #include "engine/train/idle_settings.h"
 
 namespace maglev::verbs::bench {
-namespace {
-
-// whether the algorithm acts on a copy of what it learns from a replay, as the trainer wants it
-bool may_overlap(const Experiment& experiment, const Placement& placement) {
-  const auto plan = experiment.algo().plan;
-  if (!plan) return false;
-  ThreadPool pool(1);
-  const DataPlan data = plan(experiment.algo_options(), context_of(experiment, placement, pool));
-  return data.overlap && data.replay.has_value();
-}
-
-}  // namespace
 
 std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout) {
   const auto text = [](int64_t number) { return std::to_string(number); };
@@ -64,8 +52,7 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
        .switches = {{"train.prefetch", "off", "on"}}},
       {.name = "overlapped",
        .what = "updates run beside the steps of the next iteration, on threads of their own",
-       .switches = {{"train.overlap", "false", "true"}},
-       .overlaps = true},
+       .switches = {{"train.overlap", "false", "true"}}},
       {.name = "captured",
        .what = "collect and learn as one CUDA graph each",
        .switches = {{"train.graph", "off", "on"}},
@@ -88,9 +75,6 @@ std::string lacking(const Stage& stage, const Experiment& experiment, const Plac
   for (const Switch& one : stage.switches)
     if (!experiment.table().find(one.name)) return "this build has no " + one.name;
   if (stage.needs_cuda && !placement.device.is_cuda()) return "needs a CUDA device";
-  if (stage.overlaps && placement.device.is_cuda()) return "it is for a processor";
-  if (stage.overlaps && !may_overlap(experiment, placement))
-    return std::string(experiment.algo().name) + " acts on what it learns";
   const IdleSettings idle(experiment, placement);
   for (const Switch& one : stage.switches)
     if (const std::string why = idle.why(one.name); !why.empty()) return why;

@@ -20,7 +20,6 @@ struct Stage {
   std::string what;  ///< one line for people
   std::vector<Switch> switches;
   bool needs_cuda = false;
-  bool overlaps = false;  ///< needs a processor, and an algorithm that acts on a copy
 };
 
 /// All stages of `algo`, slowest first, for a run of `envs` environments and `rollout` steps an

@@ -26,11 +26,10 @@ std::string value_of(const std::vector<std::string>& settings, const std::string
 }
 
 TEST(stages, values_of_every_switch_are_taken_by_the_settings_it_names) {
-  for (const auto& [algo, env] :
-       {std::pair{"ppo", "cartpole"}, {"tdmpc2", "pendulum"}, {"dreamer", "pendulum"}})
-    for (const Stage& stage : stages(algo, 64, 32))
+  for (const AlgoEntry& algo : algo_table())
+    for (const Stage& stage : stages(algo.name, 64, 32))
       for (const Switch& one : stage.switches) {
-        Experiment experiment(algo, env);
+        Experiment experiment(algo.name, algo.small.env);
         if (!experiment.table().find(one.name)) continue;
         for (const std::string& value : {one.before, one.after})
           EXPECT_NO_THROW(experiment.table().set(one.name, value)) << one.name << "=" << value;

@@ -14,6 +14,7 @@
 #include "verbs/arguments.h"
 #include "verbs/compare/groups.h"
 #include "verbs/compare/verdict.h"
+#include "verbs/json_number.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -57,8 +58,9 @@ std::string interval_text(const Interval& interval) {
   return number_text(interval.low) + " to " + number_text(interval.high);
 }
 
-Json number(double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); }
-Json bounds(const Interval& interval) { return {number(interval.low), number(interval.high)}; }
+Json bounds(const Interval& interval) {
+  return {finite_or_null<Json>(interval.low), finite_or_null<Json>(interval.high)};
+}
 
 struct Summary {
   Spread spread;
@@ -134,10 +136,10 @@ int run(const std::vector<std::string>& words) {
                                 {"algorithm", group.algo},
                                 {"environment", group.env},
                                 {"values", group.values},
-                                {"mean", number(s.spread.mean)},
-                                {"std", number(s.spread.deviation)},
+                                {"mean", finite_or_null<Json>(s.spread.mean)},
+                                {"std", finite_or_null<Json>(s.spread.deviation)},
                                 {"interval", bounds(s.spread.interval)},
-                                {"interquartile_mean", number(s.middle)},
+                                {"interquartile_mean", finite_or_null<Json>(s.middle)},
                                 {"interquartile_interval", bounds(s.middle_interval)}});
   }
 
@@ -159,16 +161,16 @@ int run(const std::vector<std::string>& words) {
                 verdict});
     report["pairs"].push_back({{"first", pair.first},
                                {"second", pair.second},
-                               {"difference", number(pair.welch.difference)},
+                               {"difference", finite_or_null<Json>(pair.welch.difference)},
                                {"interval", bounds(pair.welch.interval)},
-                               {"t", number(pair.welch.t)},
-                               {"degrees", number(pair.welch.degrees)},
-                               {"welch_p", number(pair.welch.p)},
-                               {"holm_p", number(pair.holm_p)},
-                               {"hedges_g", number(pair.effect.g)},
+                               {"t", finite_or_null<Json>(pair.welch.t)},
+                               {"degrees", finite_or_null<Json>(pair.welch.degrees)},
+                               {"welch_p", finite_or_null<Json>(pair.welch.p)},
+                               {"holm_p", finite_or_null<Json>(pair.holm_p)},
+                               {"hedges_g", finite_or_null<Json>(pair.effect.g)},
                                {"hedges_g_interval", bounds(pair.effect.interval)},
-                               {"power", number(power.achieved)},
-                               {"detectable_effect", number(power.detectable)},
+                               {"power", finite_or_null<Json>(power.achieved)},
+                               {"detectable_effect", finite_or_null<Json>(power.detectable)},
                                {"needed_seeds", power.needed > 0 ? Json(power.needed) : Json()},
                                {"finding", finding_name(finding)},
                                {"verdict", verdict}});

@@ -27,6 +27,7 @@
 #include "verbs/arguments.h"
 #include "verbs/eval/dreams.h"
 #include "verbs/eval/over_seeds.h"
+#include "verbs/json_number.h"
 #include "verbs/notes.h"
 #include "verbs/recording.h"
 #include "verbs/table.h"
@@ -89,24 +90,20 @@ struct DreamLength {
   int64_t seen = 5, imagined = 45;
 };
 
-nlohmann::json number(double x) {
-  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
-}
-
 nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
   nlohmann::json events = nlohmann::json::object();
-  for (const auto& [name, value] : r.events_per_1k) events[name] = number(value);
+  for (const auto& [name, value] : r.events_per_1k) events[name] = finite_or_null(value);
   return {{"actions", actions},
           {"seed", r.seed},
           {"envs", r.envs},
           {"episodes", r.episodes},
           {"episodes_given_up", r.given_up},
           {"steps", r.steps},
-          {"return_mean", number(r.return_mean)},
-          {"return_std", number(r.return_std)},
-          {"return_min", number(r.return_min)},
-          {"return_max", number(r.return_max)},
-          {"length_mean", number(r.length_mean)},
+          {"return_mean", finite_or_null(r.return_mean)},
+          {"return_std", finite_or_null(r.return_std)},
+          {"return_min", finite_or_null(r.return_min)},
+          {"return_max", finite_or_null(r.return_max)},
+          {"length_mean", finite_or_null(r.length_mean)},
           {"events_per_1k", events},
           {"returns", r.returns},
           {"seconds", r.seconds}};
@@ -291,8 +288,8 @@ RunReport judge_run(const Arguments& arguments, const RunName& named, Actions ac
     else draw_moving(dreamed, *drawn);
     drawn->finish();
     for (const DreamError& e : dream_errors)
-      report["world_model"][e.column] = {{"error_seen", number(e.seen)},
-                                         {"error_imagined", number(e.imagined)}};
+      report["world_model"][e.column] = {{"error_seen", finite_or_null(e.seen)},
+                                         {"error_imagined", finite_or_null(e.imagined)}};
   }
   const Game game = game_of(*judged, placement, pool);
   std::unique_ptr<RunPlayer> base;
@@ -422,8 +419,9 @@ int run(const std::vector<std::string>& words) {
   Traced traced(arguments, entry(), /*on_device=*/true);
   claim_threads();
   const auto& names = arguments.positional();
-  const bool on_env =
-      std::ranges::any_of(env_table(), [&](const EnvEntry& env) { return names[0] == env.name; });
+  const auto env =
+      std::ranges::find_if(env_table(), [&](const EnvEntry& e) { return names[0] == e.name; });
+  const bool on_env = env != env_table().end();
   if (names.size() > 1 && !on_env && (run_named(names[0]) || train::is_seeds(names[0])))
     throw Error("[eval] judges one run at a time, or the seeds of one folder, got " + names[0] +
                 ", " + names[1] + (names.size() > 2 ? ", ..." : "") +
@@ -434,11 +432,9 @@ int run(const std::vector<std::string>& words) {
     return judge_player(arguments, names[0], names[1], actions, options, traced);
   if (train::is_seeds(names[0]))
     return judge_seeds(arguments, names[0], actions, options, length, traced);
-  for (const EnvEntry& env : env_table())
-    if (names[0] == env.name && !is_run(names[0])) {
-      throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
-                  joined(scripted_players(env)) + " or the folder of a run");
-    }
+  if (on_env && !is_run(names[0]))
+    throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
+                joined(scripted_players(*env)) + " or the folder of a run");
   const auto named = run_named(names[0]);
   if (!named) throw no_run(names[0]);
   if (named->checkpoint != "latest" && arguments.has("--checkpoint"))

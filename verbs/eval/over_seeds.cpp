@@ -1,20 +1,16 @@
 #include "verbs/eval/over_seeds.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "base/core/file.h"
 #include "base/statistics/samples.h"
 #include "engine/run/run_dir.h"
+#include "verbs/json_number.h"
 
 namespace maglev::verbs::eval {
 namespace {
-
-nlohmann::json finite_or_null(double x) {
-  return std::isfinite(x) ? nlohmann::json(x) : nlohmann::json(nullptr);
-}
 
 // whether two results are of the same actions against the same one
 bool judged_alike(const nlohmann::json& a, const nlohmann::json& b) {

@@ -20,6 +20,7 @@
 #include "engine/embeddings/complex.h"
 #include "engine/play/run_policy.h"
 #include "verbs/arguments.h"
+#include "verbs/json_number.h"
 #include "verbs/notes.h"
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
@@ -240,14 +241,13 @@ const std::vector<std::string> kHeadings{">questions", ">MRR",         ">95 %",
                                          ">AUC-PR",    ">true proved", ">false proved"};
 
 Json to_json(const Figures& f) {
-  const auto number = [](double x) { return std::isfinite(x) ? Json(x) : Json(nullptr); };
   return {{"questions", f.questions},
           {"mrr", f.rank.mrr},
-          {"mrr_interval", {number(f.mrr.low), number(f.mrr.high)}},
+          {"mrr_interval", {finite_or_null<Json>(f.mrr.low), finite_or_null<Json>(f.mrr.high)}},
           {"hits1", f.rank.hits1},
           {"hits3", f.rank.hits3},
           {"hits10", f.rank.hits10},
-          {"auc_pr", number(f.auc_pr)},
+          {"auc_pr", finite_or_null<Json>(f.auc_pr)},
           {"proved_true", f.proved_true},
           {"proved_false", f.proved_false}};
 }

@@ -11,6 +11,7 @@
 #include "base/picture/chart.h"
 #include "base/statistics/samples.h"
 #include "verbs/compare/verdict.h"
+#include "verbs/json_number.h"
 
 namespace maglev::verbs::study {
 namespace {
@@ -287,7 +288,7 @@ Bullets claims(const StudyRequest& request, const std::vector<ArmResult>& result
   }
   if (proxy) {
     const Interval i = interval(*proxy);
-    say(i.high < 0, i.low > 0, "proxy loses energy (" + interval_text(i) + ")");
+    say(i.high<0, i.low> 0, "proxy loses energy (" + interval_text(i) + ")");
   }
   if (truth && proxy)
     for (const Comparison& c : comparisons(request, results, kProxy))
@@ -443,7 +444,6 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
 }
 
 Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results) {
-  const auto real = [](double x) { return std::isfinite(x) ? Json(x) : Json(); };
   Json json{{"study", request.plan->name}, {"arms", Json::object()}, {"compared", Json::object()}};
   for (const ArmResult& result : results) {
     Json& arm = json["arms"][result.arm->name];
@@ -456,8 +456,9 @@ Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results)
         arm[greedy ? "greedy" : "sampled"][measure.name] = {
             {"values", values},
             {"mean", s.mean},
-            {"std", real(s.deviation)},
-            {"interval", {real(s.interval.low), real(s.interval.high)}}};
+            {"std", finite_or_null<Json>(s.deviation)},
+            {"interval",
+             {finite_or_null<Json>(s.interval.low), finite_or_null<Json>(s.interval.high)}}};
       }
   }
   for (const Measure* measure : kTested)
@@ -465,11 +466,13 @@ Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results)
       json["compared"][measure->name].push_back(
           {{"first", c.first},
            {"second", c.second},
-           {"difference", real(c.pair.welch.difference)},
-           {"interval", {real(c.pair.welch.interval.low), real(c.pair.welch.interval.high)}},
-           {"welch_p", real(c.pair.welch.p)},
-           {"holm_p", real(c.pair.holm_p)},
-           {"hedges_g", real(c.pair.effect.g)},
+           {"difference", finite_or_null<Json>(c.pair.welch.difference)},
+           {"interval",
+            {finite_or_null<Json>(c.pair.welch.interval.low),
+             finite_or_null<Json>(c.pair.welch.interval.high)}},
+           {"welch_p", finite_or_null<Json>(c.pair.welch.p)},
+           {"holm_p", finite_or_null<Json>(c.pair.holm_p)},
+           {"hedges_g", finite_or_null<Json>(c.pair.effect.g)},
            {"verdict", c.verdict}});
   return json;
 }

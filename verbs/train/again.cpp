@@ -89,7 +89,8 @@ std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int6
                 "another --out");
   // stopped before anything was saved
   if (!has_checkpoint(folder)) {
-    expect_nothing_lost(folder);
+    expect_nothing_lost(folder,
+                        "with --overwrite in place of --continue, which moves this folder aside");
     request.overwrite = true;
     return std::nullopt;
   }

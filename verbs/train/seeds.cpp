@@ -24,6 +24,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
 #include "verbs/child.h"
+#include "verbs/json_number.h"
 #include "verbs/side_by_side.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
@@ -173,7 +174,8 @@ class Group {
     for (const Member& member : members_) {
       if (has_checkpoint(member.folder)) continue;
       check_beginning(init_from_, member.seed);
-      if (!done(member)) expect_nothing_lost(member.folder, member.known_steps);
+      if (!done(member))
+        expect_nothing_lost(member.folder, "in another folder (--out)", member.known_steps);
     }
     const int64_t waiting = std::count_if(members_.begin(), members_.end(),
                                           [this](const Member& member) { return !done(member); });
@@ -258,7 +260,6 @@ class Group {
   }
 
   void write_json() const {
-    const auto real = [](double value) { return std::isfinite(value) ? Json(value) : Json(); };
     Json json{{"algorithm", algo_},
               {"environment", env_},
               {"return", "mean over at least the last 100 episodes of training"},
@@ -269,14 +270,15 @@ class Group {
           {{"seed", member.seed},
            {"state", member.status.state.empty() ? "waiting" : member.status.state},
            {"steps", member.status.steps},
-           {"return", real(member.status.return_mean)},
-           {"evaluation", real(member.evaluation)}});
+           {"return", finite_or_null<Json>(member.status.return_mean)},
+           {"evaluation", finite_or_null<Json>(member.evaluation)}});
     if (const auto values = figures(); !values.empty()) {
       const Spread spread = spread_of(values);
       json["mean_of"] = figure_name();
       json["mean"] = spread.mean;
-      json["deviation"] = real(spread.deviation);
-      json["interval_95"] = {real(spread.interval.low), real(spread.interval.high)};
+      json["deviation"] = finite_or_null<Json>(spread.deviation);
+      json["interval_95"] = {finite_or_null<Json>(spread.interval.low),
+                             finite_or_null<Json>(spread.interval.high)};
     }
     write_atomic(folder_ + "/seeds.json", json.dump(2) + "\n");
   }
@@ -368,7 +370,7 @@ double last_evaluation(const std::string& folder) {
   return last;
 }
 
-void expect_nothing_lost(const std::string& run, int64_t known_steps) {
+void expect_nothing_lost(const std::string& run, const std::string& anew, int64_t known_steps) {
   // step 0 is saved before the first step is made; metrics tell where the status cannot be read
   const std::string metrics = run + "/metrics.jsonl";
   std::string done;
@@ -380,9 +382,10 @@ void expect_nothing_lost(const std::string& run, int64_t known_steps) {
   }
   if (done.empty() && known_steps > 0) done = std::to_string(known_steps) + " steps";
   if (done.empty()) return;
-  throw Error("[" + run + "] had done " + done + ", and " + run +
-              "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew "
-              "in another folder (--out)");
+  throw Error(
+      "[" + run + "] had done " + done + ", and " + run +
+      "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew " +
+      anew);
 }
 
 bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }

@@ -34,8 +34,9 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
 /// Mean return of a run's last evaluation; NaN: there was none.
 double last_evaluation(const std::string& run);
 /// Throws Error where a run without checkpoints had trained: what it had learned is gone, and it is
-/// not begun anew unasked. `known_steps`: what others know that it had done.
-void expect_nothing_lost(const std::string& run, int64_t known_steps = 0);
+/// not begun anew unasked. `anew`: how it can be begun anew; `known_steps`: what others know that it
+/// had done.
+void expect_nothing_lost(const std::string& run, const std::string& anew, int64_t known_steps = 0);
 /// What a process said last, by its log; empty where it said nothing.
 std::string last_line(const std::string& log);
 

@@ -50,7 +50,7 @@ Finding checkpoint_is_whole(Subject& s) {
 }
 
 Finding environment_is_what_it_was_trained_on(Subject& s) {
-  const std::string changed = changed_files(s.folder, {});
+  const std::string changed = changed_files(*experiment_of(s.folder), s.folder, {});
   if (!changed.empty()) return found(false, changed + " holds something else than in training");
   return found(true, "nothing that the environment is made from is known to have changed");
 }

@@ -18,6 +18,7 @@
 #include "engine/nn/flat_params.h"
 #include "tests/close.h"
 #include "tests/plan_overlap.h"
+#include "tests/unlike_widths.h"
 
 namespace maglev::tdmpc2 {
 namespace {
@@ -134,11 +135,7 @@ TEST(Tdmpc2DevicePlanner, gives_the_reference_plan_of_networks_of_unlike_widths_
   // the report's: reward and termination narrower than the rest; then each network another
   Options report = device_options(), each = device_options();
   report.hidden = {.reward = {24, 24}, .termination = {16, 16}};
-  each.hidden = {.dynamics = {40, 24},
-                 .reward = {48},
-                 .termination = {24, 16, 8},
-                 .q = {32, 56, 16},
-                 .policy = {64, 24}};
+  each.hidden = unlike_widths();
   EnvSpec tasks = vectors(6, 3);
   tasks.tasks = {{.name = "wide", .obs_dims = 6, .action_dims = 3, .max_steps = 100},
                  {.name = "narrow", .obs_dims = 2, .action_dims = 1, .max_steps = 400}};

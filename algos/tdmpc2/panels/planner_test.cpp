@@ -10,6 +10,7 @@
 #include "engine/nn/flat_params.h"
 #include "tests/close.h"
 #include "tests/plan_overlap.h"
+#include "tests/unlike_widths.h"
 
 namespace maglev {
 namespace {
@@ -124,12 +125,7 @@ TEST(PanelPlanner, tells_tasks_apart_and_leaves_out_their_missing_actions) {
 
 TEST(PanelPlanner, takes_networks_of_unlike_widths_and_depths) {
   Options o = panel_options();
-  o.hidden = {.encoder = {16, 32, 24},
-              .dynamics = {40, 24},
-              .reward = {48},
-              .termination = {24, 16},
-              .q = {32, 56, 16},
-              .policy = {64, 24}};
+  o.hidden = unlike_widths();
   expect_parity(o, tasks_of_unlike_width());
   o.episodic = true;
   expect_parity(o, one_task());
