@@ -1,5 +1,5 @@
 // What the small runs of the table do not reach, on each device: images, several tasks, opponents,
-// files, a ring that wraps, every normaliser. A run is the same as a graph and continues as if it
+// environments of the host, updates beside steps, files, a ring that wraps, every normaliser. A run is the same as a graph and continues as if it
 // had never stopped, to the bit; on a GPU under train.deterministic.
 
 #include <filesystem>
@@ -78,6 +78,7 @@ const std::vector<DeviceRun>& device_runs() {
       {"successors_in_a_room", "ppo", "ring", together(kFewGoals, {"ppo.network.proof.room=4"})},
       {"a_rollout_in_pinned_memory", "ppo", "pendulum", {"train.rollout_memory=pinned"}},
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
+      {"steps_of_the_host", "ppo", "hosted", {}},
       {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},
       {"images_of_a_world_model", "tdmpc2", "points", together(kSmallPlans, {"env.image=true"})},
       {"a_world_model", "tdmpc2", "pendulum", kShortPlans},
@@ -88,6 +89,12 @@ const std::vector<DeviceRun>& device_runs() {
       {"batches_drawn_ahead", "tdmpc2", "pendulum",
        together(kShortPlans, {"train.replay_memory=pinned", "train.prefetch=on",
                               "tdmpc2.updates_per_step=0.15"})},
+      {"a_world_model_beside_steps_of_the_host", "tdmpc2", "hosted", kShortPlans},
+      {"updates_beside_steps", "tdmpc2", "pendulum", together(kShortPlans, {"train.overlap=true"})},
+      {"updates_beside_steps_of_the_host", "tdmpc2", "hosted",
+       together(kShortPlans, {"train.overlap=true", "train.replay_memory=pinned",
+                              "train.prefetch=on", "tdmpc2.updates_per_step=0.15"})},
+      {"dreams_beside_steps", "dreamer", "hosted", {"train.overlap=true"}},
       {"a_ring_that_wraps", "tdmpc2", "pendulum",
        together(kShortPlans, {"train.replay_capacity=60"})},
       {"files", "tdmpc2", "pendulum", kShortPlans, /*from_files=*/true}};

@@ -72,7 +72,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "iterations run first and undone exactly; before a capture two at least",
           {.min = 0, .max = 1e6});
     t.add("overlap", run.overlap,
-          "updates of an iteration run beside the steps of the next, on threads of their own");
+          "updates of an iteration run beside the steps of the next, on threads of their own, on a "
+          "GPU on a stream of their own");
     t.add("prefetch", run.prefetch,
           "the next batch is drawn from the replay while one is learned from, by a thread of its "
           "own, on a GPU on a stream of its own; auto: where batches are of 1 MiB and more, and "

@@ -79,10 +79,17 @@ GraphPool::GraphPool(at::Device device) {
   if (device.is_cuda()) device_ = std::make_unique<Device>(device);
 }
 
-void GraphPool::on_side_stream(const std::function<void()>& work) {
+void GraphPool::fork(const std::function<void()>& work) {
   if (!device_) return work();
   device_->side.fork(work);
-  device_->side.join();
+}
+
+void GraphPool::join() {
+  if (device_) device_->side.join();
+}
+
+void GraphPool::abandon() noexcept {
+  if (device_) device_->side.abandon();
 }
 
 void StepGraph::run(const std::function<void()>& stage) {
@@ -118,7 +125,9 @@ struct GraphPool::Device {};
 struct StepGraph::Graph {};
 
 GraphPool::GraphPool(at::Device) {}
-void GraphPool::on_side_stream(const std::function<void()>& work) { work(); }
+void GraphPool::fork(const std::function<void()>& work) { work(); }
+void GraphPool::join() {}
+void GraphPool::abandon() noexcept {}
 
 void StepGraph::run(const std::function<void()>& stage) { stage(); }
 void StepGraph::capture(GraphPool&, const std::function<void()>&) {
@@ -128,6 +137,12 @@ void StepGraph::capture(GraphPool&, const std::function<void()>&) {
 #endif
 
 GraphPool::~GraphPool() = default;
+
+void GraphPool::on_side_stream(const std::function<void()>& work) {
+  fork(work);
+  join();
+}
+
 StepGraph::StepGraph(std::string name, const char* phases)
     : name_(std::move(name)), phases_(phases) {}
 StepGraph::~StepGraph() = default;

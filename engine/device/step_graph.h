@@ -36,8 +36,13 @@ class GraphPool {
   GraphPool& operator=(const GraphPool&) = delete;
 
   /// Runs `work` with the side stream as the current one, ordered behind what the current stream
-  /// was given before and before what it is given after. On CPU a plain call.
+  /// was given before and before what it is given after. On CPU a plain call. Not within another.
   void on_side_stream(const std::function<void()>& work);
+  /// The two halves of it: what the current stream is given before join() goes on beside `work`.
+  void fork(const std::function<void()>& work);
+  void join();
+  /// As join(), on the way out of something that failed since fork().
+  void abandon() noexcept;
   /// Whether there is a device to capture on.
   bool captures() const { return device_ != nullptr; }
 

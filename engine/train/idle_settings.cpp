@@ -67,7 +67,7 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
   if (!on_gpu && among(name, {"train.graph", "train.replay_memory", "train.rollout_memory",
                               "train.deterministic", "train.synchronise"}))
     return "the run is on a processor";
-  if (on_gpu && among(name, {"train.collect", "train.overlap"})) return "it is for a processor";
+  if (on_gpu && name == "train.collect") return "it is for a processor";
   if (!overlaps_ && name == "train.overlap") return algo_ + " acts on what it learns";
   if (run.processes == 1 && name == "train.gradients") return "there is one process";
   if (run.opponents.empty() && among(name, {"train.past", "train.past_every", "train.matchmaking"}))

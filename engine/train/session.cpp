@@ -108,7 +108,7 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
   const DataPlan& plan = trainer.algorithm().plan();
   const bool cuda = placement.device.is_cuda(), graph = run.graph.value_or(true);
   // as Trainer::capture_graphs() has it
-  const bool capturable = plan.capturable && !trainer.envs().transfers() && !hooks.epoch;
+  const bool capturable = plan.capturable && !hooks.epoch;
   return {
       .threads = placement.threads,
       .usable = usable_cpus(),
@@ -119,7 +119,7 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
       .rows = trainer.envs().rows(),
       .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
       .agents = trainer.envs().agents(),
-      .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap && !cuda,
+      .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap,
       .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
                    (cuda || pair_products_available()),
       .saves_to_evaluate = run.eval_every > 0 && run.eval_every < trainer.save_interval()};

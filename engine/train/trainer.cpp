@@ -31,9 +31,10 @@ const std::string kGive = "give ", kTrace = "trace ";
 // a checkpoint that says more is no checkpoint of ours
 constexpr int64_t kMostSteps = int64_t(1) << 62;
 
-// threads that act and step beside updates; the others learn
-int collect_threads(const Experiment& experiment, int threads) {
-  return experiment.run.overlap ? std::max(1, threads / 2) : threads;
+// threads that act and step beside updates; the others learn. Beside a GPU's updates all of them do
+int collect_threads(const Experiment& experiment, const Placement& placement) {
+  const bool shared = experiment.run.overlap && placement.device.is_cpu();
+  return shared ? std::max(1, placement.threads / 2) : placement.threads;
 }
 
 // before anything is made on its device
@@ -64,23 +65,25 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     : experiment_(&allowed(experiment, placement)),
       placement_(placement),
       overlap_(experiment.run.overlap),
-      pool_(collect_threads(experiment, placement.threads)),
+      pool_(collect_threads(experiment, placement)),
       shares_(experiment.env().spec(experiment.env_params()).action),
       report_(placement.device),
       graphs_(placement.device) {
   const RunOptions& run = experiment.run;
   const Precision precision = placement.precision;
   apply_precision(precision, placement.device, run.deterministic);
-  if (overlap_) {
+  if (overlap_ && placement.device.is_cpu()) {
     learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement.threads - pool_.threads()));
     stages_ = std::make_unique<ThreadPool>(2);
+  } else if (overlap_) {
+    beside_ = std::make_unique<GraphPool>(placement.device);
   }
   const int64_t learners = run.opponents.empty() ? 0 : 1;
   const int64_t share = run.env_count / placement.processes;
   const int64_t first_env = rank_of(placement.group) * share;
   envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), share, run.seed,
                                    placement.device, pool_, first_env, learners);
-  const AlgoContext context = context_of(experiment, placement, overlap_ ? *learn_pool_ : pool_);
+  const AlgoContext context = context_of(experiment, placement, learn_pool_ ? *learn_pool_ : pool_);
   algo_ = experiment.algo().make(experiment.algo_options(), context);
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(),
@@ -94,9 +97,6 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     throw Error(
         "[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "
         "from a replay, and steps to collect; leave it out");
-  if (overlap_ && !placement.device.is_cpu())
-    throw Error("[train] train.overlap=true is for a processor; on " + placement.device.str() +
-                " leave it out");
   const int64_t rows = envs_->rows();
   const int64_t block =
       placement.device.is_cuda() ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
@@ -112,7 +112,8 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
         parts_.push_back({.first = part.first + row, .rows = stride});
     }
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  lockstep_ = run.collect == Collect::lockstep || learners || one_by_one;
+  by_turns_ = learners || envs_->transfers();
+  lockstep_ = run.collect == Collect::lockstep || by_turns_ || one_by_one;
   if (lockstep_) turns_.resize(size_t(plan_->collect_steps));
   const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
   const bool graph = run.graph.value_or(placement.device.is_cuda());
@@ -242,7 +243,7 @@ void Trainer::learn() {
   ReplayKey key{.seed = experiment_->run.seed, .number = first_number(placement_.group)};
   if (updates_before_.defined()) key.base = updates_before_.const_data_ptr<int64_t>();
   else key.number += updates_;
-  ThreadPool& pool = overlap_ ? *learn_pool_ : pool_;
+  ThreadPool& pool = learn_pool_ ? *learn_pool_ : pool_;
   const Batch& batch = store_->batch(key, pool);
   if (another_) store_->draw_ahead({.seed = key.seed, .number = key.number + 1, .base = key.base});
   algo_->update(batch, report_.metrics());
@@ -312,13 +313,32 @@ void Trainer::iterate_overlapped() {
   // what is sampled is fixed here: begin() takes out what the steps overwrite, commit() is after
   store_->begin();
   const int64_t due = this->due();
-  stages_->run(2, [&](int64_t stage) {
-    if (stage == 1) return make_updates(due);
+  const auto updates = [&] {
+    if (due == 0) return;
+    const InStage measured(stage_times_.get(), Stage::learn);
+    make_updates(due);
+  };
+  const auto steps = [&] {
+    const InStage measured(stage_times_.get(), Stage::collect);
     const auto span = trace::stage("collect");
-    collect();
-  });
+    collect_.run([this] { collect(); });
+  };
+  if (beside_) {
+    // a device is asked for both by one thread, and makes the updates while that waits for actions
+    beside_->fork(updates);
+    try {
+      steps();
+    } catch (...) {
+      // what updates still use is given back to the steps' stream
+      beside_->abandon();
+      throw;
+    }
+    beside_->join();
+  } else {
+    stages_->run(2, [&](int64_t stage) { stage == 1 ? updates() : steps(); });
+  }
   // updates add figures as well: not before they are made
-  keep_collected();
+  keep_.run([this] { keep_collected(); });
   steps_ += steps_per_iteration();
   if (due > 0) publish_learned();
 }
@@ -382,14 +402,17 @@ void Trainer::iterate() {
   iterate_here();
 }
 
+void Trainer::iterate_in_order() {
+  if (overlap_) iterate_overlapped();
+  else iterate_in_turn();
+}
+
 void Trainer::iterate_here() {
-  if (overlap_) {
-    iterate_overlapped();
-  } else if (capture_after_ < 0) {
-    iterate_in_turn();
+  if (capture_after_ < 0) {
+    iterate_in_order();
   } else {
     graphs_.on_side_stream([&] {
-      iterate_in_turn();
+      iterate_in_order();
       if (updates_ >= capture_after_) capture_graphs();
     });
   }
@@ -436,11 +459,6 @@ void Trainer::warm_up() {
 
 void Trainer::capture_graphs() {
   capture_after_ = -1;
-  if (envs_->transfers()) {
-    graph_note_ =
-        std::string("iterations run eagerly: ") + experiment_->env().name + " steps on the host";
-    return;
-  }
   if (!plan_->capturable) {
     graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
                   " does work on the host that a captured graph would not repeat";
@@ -457,13 +475,14 @@ void Trainer::capture_graphs() {
   try {
     release_device_memory();
     capture_collect();
-    another_ = false;
-    update_.capture(graphs_, [this] { learn(); });
-    const std::string not_ahead = capture_update_ahead();
+    const std::string not_ahead = capture_updates();
+    if (overlap_) keep_.capture(graphs_, [this] { keep_collected(); });
     if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
     const DeviceMemory after = device_memory();
     graph_note_ = std::string("iterations are replayed as graphs") +
                   (league_ ? ", but for opponents that are scripted or yet to be captured" : "") +
+                  (envs_->transfers() ? ", but for the environments' steps, which are the host's"
+                                      : "") +
                   ": of the device's memory " + std::to_string(before.reserved >> 20) +
                   " MiB were taken before they were captured, " +
                   std::to_string(after.reserved >> 20) + " MiB after, " +
@@ -489,29 +508,39 @@ bool Trainer::all_say(bool mine) {
   return int(count) == placement_.orders->size();
 }
 
-std::string Trainer::capture_update_ahead() {
-  if (!store_->draws_ahead()) return "";
-  another_ = true;
-  try {
-    update_ahead_.capture(graphs_, [this] { learn(); });
-    return "";
-  } catch (const Error& e) {
-    return std::string("; batches are not drawn ahead, that could not be captured: ") + e.what();
-  }
+std::string Trainer::capture_updates() {
+  std::string not_ahead;
+  GraphPool& pool = beside_ ? *beside_ : graphs_;
+  const auto capture = [&] {
+    another_ = false;
+    update_.capture(pool, [this] { learn(); });
+    if (!store_->draws_ahead()) return;
+    another_ = true;
+    try {
+      update_ahead_.capture(pool, [this] { learn(); });
+    } catch (const Error& e) {
+      not_ahead =
+          std::string("; batches are not drawn ahead, that could not be captured: ") + e.what();
+    }
+  };
+  // the steps' stream is the current one
+  if (beside_) beside_->on_side_stream(capture);
+  else capture();
+  return not_ahead;
 }
 
 void Trainer::capture_collect() {
-  if (!league_) return collect_.capture(graphs_, [this] { collect(); });
+  if (!by_turns_) return collect_.capture(graphs_, [this] { collect(); });
   for (int64_t t = 0; t < plan_->collect_steps; ++t) {
     turns_[size_t(t)].act.capture(graphs_, [this, t] { act_all(t); });
-    turns_[size_t(t)].step.capture(graphs_, [this, t] { step_all(t); });
+    if (!envs_->transfers()) turns_[size_t(t)].step.capture(graphs_, [this, t] { step_all(t); });
   }
   end_collect_.capture(graphs_, [this] { end_collect(); });
 }
 
 void Trainer::forget_graphs() {
   for (Turn& turn : turns_) turn.act.reset(), turn.step.reset();
-  for (StepGraph* graph : {&collect_, &end_collect_, &update_, &update_ahead_, &publish_})
+  for (StepGraph* graph : {&collect_, &end_collect_, &update_, &update_ahead_, &keep_, &publish_})
     graph->reset();
 }
 

@@ -39,7 +39,7 @@ class Trainer {
   const std::string& graph_note() const { return graph_note_; }
   /// Whether iterations are replays of captured graphs.
   bool captured() const {
-    return (league_ ? end_collect_ : collect_).captured() && update_.captured();
+    return (by_turns_ ? end_collect_ : collect_).captured() && update_.captured();
   }
 
   /// One iteration: steps are collected, then the updates made that are due: one from a rollout, as
@@ -149,6 +149,7 @@ class Trainer {
   void publish_learned();
   void iterate_in_turn();
   void iterate_overlapped();
+  void iterate_in_order();
   /// `more` follow them before any further step.
   void make_updates(int64_t count, int64_t more = 0);
   /// Everything but the store and the step clocks.
@@ -172,8 +173,9 @@ class Trainer {
   /// Updates that are due, in all processes.
   int64_t due();
   void capture_collect();
-  /// Why it could not be captured, for a line; empty: it was, or there is nothing to draw ahead.
-  std::string capture_update_ahead();
+  /// Updates, and those that draw the next one's batch meanwhile: why these could not be captured,
+  /// for a line; empty: they were, or there is nothing to draw ahead.
+  std::string capture_updates();
   void forget_graphs();
   void show_progress();
   /// Time steps before this iteration.
@@ -184,7 +186,8 @@ class Trainer {
   Placement placement_;
   bool overlap_;
   ThreadPool pool_;
-  // with train.overlap: the updates' own threads, and the two that run the stages side by side
+  // with train.overlap on a processor: the updates' own threads, and the two that run the stages
+  // side by side
   std::unique_ptr<ThreadPool> learn_pool_, stages_;
   std::unique_ptr<VecEnv> envs_;
   std::unique_ptr<Algorithm> algo_;
@@ -198,17 +201,22 @@ class Trainer {
   std::vector<BlockState> blocks_;
   std::vector<StepPart> parts_;  ///< as blocks_, unless environments are host-only
   bool lockstep_;
+  bool by_turns_ = false;  ///< graphs are of a time step's act and step each, for the host is between
   std::unique_ptr<FiniteCheck> finite_;
   ActionShares shares_;
   std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor
   Report report_;
   GraphPool graphs_;
-  /// A time step of blocks in lockstep. Who plays against the learner is chosen between them, so
-  /// that with opponents each is a graph and collect is none.
+  /// With train.overlap on a GPU: a stream beside the steps', on which updates are made and
+  /// captured. Memory of its own, for graphs that share some may not run at once.
+  std::unique_ptr<GraphPool> beside_;
+  /// A time step of blocks in lockstep. Where the host chooses who plays against the learner, or
+  /// steps the environments, each of the two is a graph and collect is none.
   struct Turn {
     StepGraph act{"act", "act"}, step{"step", "env_step"};
   };
   StepGraph collect_{"collect", "act,env_step"}, end_collect_{"end of collect", "collect"};
+  StepGraph keep_{"keep what was collected", "collect"};  ///< with train.overlap: behind the updates
   std::vector<Turn> turns_;
   StepGraph update_{"learn", "advantages,minibatch,optimiser"}, publish_{"publish", "update"};
   /// An update that draws the next one's batch meanwhile; where the store does so.

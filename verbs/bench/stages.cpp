@@ -51,7 +51,7 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
        .what = "the next batch is drawn from the replay while one is learned from",
        .switches = {{"train.prefetch", "off", "on"}}},
       {.name = "overlapped",
-       .what = "updates run beside the steps of the next iteration, on threads of their own",
+       .what = "updates run beside the steps of the next iteration, on threads or a stream of their own",
        .switches = {{"train.overlap", "false", "true"}}},
       {.name = "captured",
        .what = "collect and learn as one CUDA graph each",
