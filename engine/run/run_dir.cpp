@@ -6,6 +6,7 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -104,15 +105,28 @@ Error no_run(const std::string& path) {
                  ": eval and play call it " + name + ", train.init_from=" + name +
                  " begins a new run with it, and --resume " + of.run + " goes on from the newest");
   }
-  const bool folder = std::filesystem::is_directory(path);
-  const auto below = folder ? list_runs(path) : std::vector<RunRow>{};
+  const auto below = runs_in(path);
   if (below.empty())
     return Error("[" + path + "] holds no run; ./maglev runs lists them" +
                  did_you_mean(near_runs(path)));
-  std::string first = below[0].path;
-  for (const RunRow& row : below) first = std::min(first, row.path);
   return Error("[" + path + "] is no run, but " + std::to_string(below.size()) +
-               " lie in it; name one, e.g. " + first);
+               " lie in it; name one, e.g. " + below[0]);
+}
+
+std::vector<std::string> runs_in(const std::string& folder) {
+  std::error_code unknown;
+  if (!std::filesystem::is_directory(folder, unknown)) return {};
+  std::vector<std::string> names, paths;
+  for (const std::string& name : list_dir(folder))
+    if (is_run(folder + "/" + name)) names.push_back(name);
+  // names that are alike but for their numbers stand together, the shorter number first
+  const auto key = [](const std::string& name) {
+    const size_t digits = name.find_last_not_of("0123456789") + 1;
+    return std::tuple(name.substr(0, digits), name.size(), name);
+  };
+  std::ranges::sort(names, {}, key);
+  for (const std::string& name : names) paths.push_back(without_slashes(folder) + "/" + name);
+  return paths;
 }
 
 std::vector<std::string> near_runs(const std::string& path) {

@@ -114,6 +114,9 @@ bool is_run(const std::string& path);
 /// What is said of a folder that holds none; it may be one of several seeds, a checkpoint of a run,
 /// or misspelled.
 Error no_run(const std::string& path);
+/// Paths of the runs that lie in the folder, those of a name by their numbers: 2 before 10. None of
+/// what is no folder.
+std::vector<std::string> runs_in(const std::string& folder);
 /// Runs that lie where one of this path would and are called nearly so, by their paths.
 std::vector<std::string> near_runs(const std::string& path);
 /// The settings a run was started with. Throws Error.

@@ -126,6 +126,15 @@ TEST_F(Runs, a_run_is_continued_only_where_there_is_one) {
   EXPECT_TRUE(contains(error_of([&] { RunDir::open(root_ + "/y"); }), "holds no run"));
 }
 
+TEST_F(Runs, a_folder_of_runs_names_one_the_least_number_first) {
+  for (const char* name : {"seed-10", "seed-9", "b"}) create(name).write_config("seed: 1\n");
+  make_dirs(root_ + "/nothing");
+  EXPECT_EQ(runs_in(root_ + "/"),
+            (std::vector<std::string>{root_ + "/b", root_ + "/seed-9", root_ + "/seed-10"}));
+  EXPECT_TRUE(runs_in(root_ + "/nowhere").empty());
+  EXPECT_TRUE(contains(no_run(root_).what(), "3 lie in it; name one, e.g. " + root_ + "/b"));
+}
+
 TEST_F(Runs, a_checkpoint_that_is_named_in_place_of_a_run_is_told_by_its_name) {
   { create("x").write_config("seed: 1\n"); }
   make_dirs(root_ + "/x/checkpoints/step_5");

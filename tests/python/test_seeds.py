@@ -199,6 +199,33 @@ def test_eval_judges_each_seed_and_sums_up(group, engine):
     assert f"mean over 3 seeds: return {over['return_mean']:.2f}, deviation " in shown
 
 
+def test_a_checkpoint_is_named_of_each_seed_at_once(group, engine):
+    folder, _ = group
+    words = ("--episodes", 2, "--actions", "mean", "--json")
+    done = engine("eval", f"{folder}@best", *words)
+    assert done.returncode == 0, done.stderr
+    runs = json.loads(done.stdout)["runs"]
+    saved = [folder / f"seed-{n}" / "checkpoints" for n in (7, 8, 9)]
+    assert [run["checkpoint"] for run in runs] == [str(path / (path / "best").readlink()) for path in saved]
+    flag = json.loads(engine("eval", folder, "--checkpoint", "best", *words).stdout)["runs"]
+    assert [run["results"][0]["returns"] for run in runs] == [run["results"][0]["returns"] for run in flag]
+    done = engine("eval", f"{folder}@best", "--checkpoint", "latest")
+    assert done.returncode == 2 and "names a checkpoint already" in done.stderr, done.stderr
+
+
+def test_the_best_seed_plays(group, engine):
+    folder, _ = group
+    rows = json.loads((folder / "seeds.json").read_text())["seeds"]
+    best = max(rows, key=lambda row: row["return"])
+    for name in (folder, f"{folder}@best"):
+        done = engine("play", name, "--fast")
+        assert done.returncode == 0 and "episode 1: " in done.stdout, done.stderr
+        said = f"{folder}/seed-{best['seed']} plays, the best seed by its return of training, {best['return']:.2f}"
+        assert said in done.stderr, done.stderr
+    done = engine("play", folder.parent / "nothing")
+    assert done.returncode == 2 and "is no run; name the folder of one" in done.stderr, done.stderr
+
+
 def test_several_runs_are_no_environment_and_its_player(group, engine):
     folder, _ = group
     for words in ([f"{folder}/seed-7", f"{folder}/seed-8"], [folder, folder, folder]):

@@ -63,6 +63,14 @@ def test_runs_lists_a_sweep_as_one_row_and_its_trials_by_themselves(swept, engin
         assert len(lines) == 6 and sum(line.split()[0] == name for line in lines) == 1
 
 
+@pytest.mark.parametrize("verb", ["eval", "play"])
+def test_a_sweep_is_no_run_and_its_trials_are_named_best_first(swept, engine, verb):
+    folder, _ = swept
+    best = max(trials_of(folder), key=lambda trial: trial["score"])["number"]
+    done = engine(verb, folder)
+    assert done.returncode == 2 and f"best first: {folder}/trials/{best}/run, " in done.stderr, done.stderr
+
+
 def test_the_same_command_again_trains_nothing(swept, engine):
     folder, _ = swept
     before = [(path, path.stat().st_mtime_ns) for path in (folder / "trials").glob("*/trial.json")]

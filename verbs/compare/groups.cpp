@@ -12,6 +12,7 @@
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_settings.h"
+#include "verbs/train/seed_runs.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::compare {
@@ -32,11 +33,8 @@ void add_runs(const std::string& folder, Group& group) {
     return;
   }
   const size_t before = group.runs.size();
-  auto names = list_dir(folder);
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names)
-    if (name.starts_with("seed-") && path_exists(metrics_of(folder + "/" + name)))
-      group.runs.push_back(folder + "/" + name);
+  for (const std::string& run : train::seed_runs(folder))
+    if (path_exists(metrics_of(run))) group.runs.push_back(run);
   if (group.runs.size() == before) throw missing("has no seed that trained");
 }
 

@@ -30,9 +30,10 @@
 #include "verbs/json_number.h"
 #include "verbs/notes.h"
 #include "verbs/recording.h"
+#include "verbs/sweep/board.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
-#include "verbs/train/seeds.h"
+#include "verbs/train/seed_runs.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::eval {
@@ -332,11 +333,20 @@ RunReport judge_run(const Arguments& arguments, const RunName& named, Actions ac
   return {.json = std::move(report), .kept = kept};
 }
 
+/// The checkpoint that the name or --checkpoint says. Throws Error where both do.
+std::string checkpoint_asked(const Arguments& arguments, const RunName& named) {
+  if (named.checkpoint != "latest" && arguments.has("--checkpoint"))
+    throw Error("[eval] " + arguments.positional()[0] +
+                " names a checkpoint already; leave out --checkpoint");
+  return arguments.value("--checkpoint").value_or(named.checkpoint);
+}
+
 /// Each seed of a folder as a run by itself, then the mean over them.
-int judge_seeds(const Arguments& arguments, const std::string& folder, Actions actions,
+int judge_seeds(const Arguments& arguments, const RunName& seeds, Actions actions,
                 const EvalOptions& options, const DreamLength& length, Traced& traced) {
+  const std::string& folder = seeds.folder;
   std::vector<std::string> runs;
-  for (const std::string& run : seed_runs(folder)) {
+  for (const std::string& run : train::seed_runs(folder)) {
     if (has_checkpoint(run)) runs.push_back(run);
     else print_notes({"left out: " + std::string(no_valid_checkpoint(run).what())});
   }
@@ -345,12 +355,11 @@ int judge_seeds(const Arguments& arguments, const std::string& folder, Actions a
        {"--imagine", "--seen", "--imagined", "--trace", "--overwrite", "--base", "--quantile"})
     if (arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " is for one run; name a seed, e.g. " + runs[0]);
-  const std::string which = arguments.value("--checkpoint").value_or("latest");
   std::vector<nlohmann::json> reports;
   bool kept = true;
   for (const std::string& run : runs) {
-    RunReport report = judge_run(arguments, {.folder = run, .checkpoint = which}, actions, options,
-                                 length, traced, /*print_json=*/false);
+    RunReport report = judge_run(arguments, {.folder = run, .checkpoint = seeds.checkpoint},
+                                 actions, options, length, traced, /*print_json=*/false);
     kept &= report.kept;
     reports.push_back(std::move(report.json));
   }
@@ -422,7 +431,8 @@ int run(const std::vector<std::string>& words) {
   const auto env =
       std::ranges::find_if(env_table(), [&](const EnvEntry& e) { return names[0] == e.name; });
   const bool on_env = env != env_table().end();
-  if (names.size() > 1 && !on_env && (run_named(names[0]) || train::is_seeds(names[0])))
+  auto seeds = train::seeds_named(names[0]);
+  if (names.size() > 1 && !on_env && (run_named(names[0]) || seeds))
     throw Error("[eval] judges one run at a time, or the seeds of one folder, got " + names[0] +
                 ", " + names[1] + (names.size() > 2 ? ", ..." : "") +
                 "; in a shell: for run in ...; do ./maglev eval $run; done");
@@ -430,18 +440,19 @@ int run(const std::vector<std::string>& words) {
     throw Error("[eval] expects an environment and one player, got also '" + names[2] + "'");
   if (names.size() == 2)
     return judge_player(arguments, names[0], names[1], actions, options, traced);
-  if (train::is_seeds(names[0]))
-    return judge_seeds(arguments, names[0], actions, options, length, traced);
+  if (seeds) {
+    seeds->checkpoint = checkpoint_asked(arguments, *seeds);
+    return judge_seeds(arguments, *seeds, actions, options, length, traced);
+  }
+  if (sweep::is_sweep(names[0])) throw sweep::several_trials(names[0]);
   if (on_env && !is_run(names[0]))
     throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
                 joined(scripted_players(*env)) + " or the folder of a run");
-  const auto named = run_named(names[0]);
+  auto named = run_named(names[0]);
   if (!named) throw no_run(names[0]);
-  if (named->checkpoint != "latest" && arguments.has("--checkpoint"))
-    throw Error("[eval] " + names[0] + " names a checkpoint already; leave out --checkpoint");
-  const std::string which = arguments.value("--checkpoint").value_or(named->checkpoint);
-  const RunReport report = judge_run(arguments, {.folder = named->folder, .checkpoint = which},
-                                     actions, options, length, traced, /*print_json=*/true);
+  named->checkpoint = checkpoint_asked(arguments, *named);
+  const RunReport report =
+      judge_run(arguments, *named, actions, options, length, traced, /*print_json=*/true);
   return report.kept ? 0 : 1;
 }
 

@@ -1,12 +1,9 @@
 #include "verbs/eval/over_seeds.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
-#include "base/core/file.h"
 #include "base/statistics/samples.h"
-#include "engine/run/run_dir.h"
 #include "verbs/json_number.h"
 
 namespace maglev::verbs::eval {
@@ -25,18 +22,6 @@ std::string two_digits(const nlohmann::json& number) {
 }
 
 }  // namespace
-
-std::vector<std::string> seed_runs(const std::string& folder) {
-  std::vector<std::string> names;
-  for (const std::string& name : list_dir(folder))
-    if (name.starts_with("seed-") && is_run(folder + "/" + name)) names.push_back(name);
-  // 2 before 10
-  std::ranges::sort(names, [](const std::string& a, const std::string& b) {
-    return std::pair(a.size(), a) < std::pair(b.size(), b);
-  });
-  for (std::string& name : names) name = folder + "/" + name;
-  return names;
-}
 
 nlohmann::json over_seeds(const std::vector<nlohmann::json>& reports) {
   nlohmann::json all = nlohmann::json::array();

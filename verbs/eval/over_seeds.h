@@ -8,9 +8,6 @@
 
 namespace maglev::verbs::eval {
 
-/// The runs of a folder of several seeds, by their numbers.
-std::vector<std::string> seed_runs(const std::string& folder);
-
 /// `reports` are eval's, one a seed, at least one. Of each way in which they were judged (actions,
 /// in games of two against whom), in the first one's order: how many seeds have a mean return, the
 /// mean of those, their deviation (null for one) and its 95 % interval by Student's t.

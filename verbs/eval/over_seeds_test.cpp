@@ -4,9 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/core/file.h"
-#include "tests/folder.h"
-
 namespace maglev::verbs::eval {
 namespace {
 
@@ -31,17 +28,6 @@ TEST(OverSeeds, each_way_of_judging_has_the_mean_over_seeds) {
   EXPECT_TRUE(text.starts_with("mean against weak over 3 seeds: return 3.00, deviation 2.65, "))
       << text;
   EXPECT_NE(text.find("mean against strong over 0 seeds: no episode ended\n"), text.npos) << text;
-}
-
-TEST(OverSeeds, runs_come_by_their_numbers) {
-  const std::string folder = test_folder() + "/over_seeds";
-  for (const char* name : {"seed-10", "seed-2", "seed-3", "other"}) {
-    make_dirs(folder + "/" + name);
-    // a seed that has not begun holds no run
-    if (name != std::string("seed-3"))
-      write_atomic(folder + "/" + name + "/config.yaml", "seed: 1\n");
-  }
-  EXPECT_EQ(seed_runs(folder), (std::vector<std::string>{folder + "/seed-2", folder + "/seed-10"}));
 }
 
 TEST(OverSeeds, one_seed_has_a_mean_alone) {

@@ -27,7 +27,9 @@
 #include "verbs/play/serve.h"
 #include "verbs/play/signals.h"
 #include "verbs/recording.h"
+#include "verbs/sweep/board.h"
 #include "verbs/table.h"
+#include "verbs/train/seed_runs.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::play {
@@ -69,27 +71,42 @@ struct Request {
   std::vector<std::string> names;
 };
 
+/// Of several seeds the best one plays, which people are told; all else is called as it is.
+std::string player_named(const std::string& name) {
+  const auto seeds = train::seeds_named(name);
+  if (!seeds) return name;
+  const auto [run, figure] = train::best_seed(seeds->folder);
+  print_notes({run + " plays" +
+               (figure.empty() ? ", the first of the seeds" : ", the best seed by " + figure)});
+  return seeds->checkpoint == "latest" ? run : run + "@" + seeds->checkpoint;
+}
+
 /// A run in place of an environment is played on its own one, as it was trained, by itself.
 Request request_of(const Arguments& arguments) {
   Request request;
   std::vector<std::string> settings;
-  const std::string& first = arguments.positional()[0];
+  std::vector<std::string> words = arguments.positional();
   const bool named =
-      std::ranges::any_of(env_table(), [&](const EnvEntry& e) { return first == e.name; });
+      std::ranges::any_of(env_table(), [&](const EnvEntry& e) { return words[0] == e.name; });
+  std::transform(words.begin() + named, words.end(), words.begin() + named, player_named);
+  const std::string& first = words[0];
   const auto run = named ? std::nullopt : run_named(first);
   if (run) {
     const auto trained = experiment_of(run->folder);
     request.env = &trained->env();
     settings = env_settings(trained->table());
     request.names.push_back(first);
+  } else if (!named && sweep::is_sweep(first)) {
+    throw sweep::several_trials(first);
+  } else if (!named && !runs_in(first).empty()) {
+    throw no_run(first);
   } else if (!named && (first.find('/') != first.npos || path_exists(first))) {
     throw Error("[play] " + first + " is no run; name the folder of one, or an environment");
   } else {
     request.env = &find_env(first);
   }
   settings.insert(settings.end(), arguments.settings().begin(), arguments.settings().end());
-  request.names.insert(request.names.end(), arguments.positional().begin() + 1,
-                       arguments.positional().end());
+  request.names.insert(request.names.end(), words.begin() + 1, words.end());
   request.settings = sorted_settings("play", settings, request.names);
   // who plays twice is spoken of once
   const std::set<std::string> names(request.names.begin(), request.names.end());

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/search/asha.h"
 #include "base/search/sampler.h"
@@ -95,6 +96,9 @@ bool is_sweep(const std::string& folder);
 /// A sweep as one row, called `name`: "5 of 6 trials ended", the steps of all, the best score of
 /// those that finished. Its state is "unknown" where a file of it is damaged.
 RunRow sweep_row(const std::string& folder, const std::string& name);
+/// What is said of a sweep where one policy is asked for: the folders of its trials' runs, those
+/// with the best scores first.
+Error several_trials(const std::string& folder);
 
 std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials);
 

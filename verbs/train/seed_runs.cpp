@@ -1,0 +1,60 @@
+#include "verbs/train/seed_runs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/core/error.h"
+#include "engine/run/checkpoint_store.h"
+#include "engine/run/run_dir.h"
+#include "verbs/train/seeds.h"
+
+namespace maglev::verbs::train {
+namespace {
+
+struct SavedSeed {
+  std::string run;
+  double evaluation, trained;  // returns; NaN: none
+};
+
+}  // namespace
+
+std::optional<RunName> seeds_named(const std::string& name) {
+  if (is_seeds(name)) return RunName{.folder = without_slashes(name)};
+  const size_t at = name.rfind('@');
+  if (at == std::string::npos || !is_seeds(name.substr(0, at))) return std::nullopt;
+  return RunName{.folder = without_slashes(name.substr(0, at)), .checkpoint = name.substr(at + 1)};
+}
+
+std::vector<std::string> seed_runs(const std::string& folder) {
+  const std::string begin = without_slashes(folder) + "/seed-";
+  std::vector<std::string> runs = runs_in(folder);
+  // one that began anew has left its folder under a longer name
+  std::erase_if(runs, [&](const std::string& run) {
+    return !run.starts_with(begin) || run.size() == begin.size() ||
+           run.find_first_not_of("0123456789", begin.size()) != std::string::npos;
+  });
+  return runs;
+}
+
+BestSeed best_seed(const std::string& folder) {
+  std::vector<SavedSeed> seeds;
+  for (const std::string& run : seed_runs(folder))
+    if (has_checkpoint(run))
+      seeds.push_back({run, last_evaluation(run), run_row(run, run).status.return_mean});
+  if (seeds.empty()) throw Error("[" + folder + "] no seed of it has saved a policy yet");
+  const bool evaluated =
+      std::ranges::any_of(seeds, [](const SavedSeed& s) { return !std::isnan(s.evaluation); });
+  const auto figure = [&](const SavedSeed& s) { return evaluated ? s.evaluation : s.trained; };
+  const SavedSeed* best = &seeds[0];
+  for (const SavedSeed& seed : seeds)
+    if (figure(seed) > figure(*best) || std::isnan(figure(*best))) best = &seed;
+  if (std::isnan(figure(*best))) return {.run = seeds[0].run, .figure = ""};
+  char number[32];
+  std::snprintf(number, sizeof number, "%.2f", figure(*best));
+  return {.run = best->run,
+          .figure = std::string(evaluated ? "its last evaluation, " : "its return of training, ") +
+                    number};
+}
+
+}  // namespace maglev::verbs::train
