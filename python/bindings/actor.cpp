@@ -23,14 +23,18 @@ Actor::Actor(const std::string& run, const std::string& checkpoint,
   run_ = std::make_unique<RunPolicy>(named ? named->folder : run,
                                      in_name ? named->checkpoint : checkpoint, settings, device);
   game_.emplace(game_of(run_->experiment(), run_->placement(), run_->pool()));
-  player_ = std::make_unique<PolicyPlayer>(run_->policy(), run_->experiment().algo().name, mode);
+  policy_ = &run_->policy();
+  player_ = std::make_unique<PolicyPlayer>(*policy_, run_->experiment().algo().name, mode);
 }
 
-Actor::Actor(Envs& envs, const std::string& name, ActMode mode, uint64_t seed)
+Actor::Actor(Envs& envs, const std::string& name, const std::vector<std::string>& settings,
+             ActMode mode, uint64_t seed)
     : seed_(seed), busy_(&envs.busy()) {
   const Claim claim;
   game_.emplace(envs.game());
+  game_->acting = sorted_settings("player", settings, {name}).acting;
   player_ = make_player(name, *game_, mode);
+  if (auto* run = dynamic_cast<RunPlayer*>(player_.get())) policy_ = &run->policy();
 }
 
 TimeStep Actor::step_of(const std::vector<at::Tensor>& obs, const at::Tensor& mask,
@@ -91,22 +95,22 @@ at::Tensor Actor::act(const std::vector<at::Tensor>& obs, const at::Tensor& mask
 }
 
 at::Tensor Actor::log_probs(const std::vector<at::Tensor>& obs, const at::Tensor& mask) {
-  if (!run_) return {};
+  if (!policy_) return {};
   const OneAtATime turn(*busy_);
   const Claim claim;
   const at::NoGradGuard no_grad;
   const c10::OptionalDeviceGuard guard(device());
-  return run_->policy().log_probs(step_of(obs, mask, {}));
+  return policy_->log_probs(step_of(obs, mask, {}));
 }
 
 at::Tensor Actor::value(const std::vector<at::Tensor>& obs, const at::Tensor& mask) {
-  if (!run_ || !run_->policy().initial_carry(1).parts.empty()) return {};
+  if (!policy_ || !policy_->initial_carry(1).parts.empty()) return {};
   const OneAtATime turn(*busy_);
   const Claim claim;
   const at::NoGradGuard no_grad;
   const c10::OptionalDeviceGuard guard(device());
   const TimeStep step = step_of(obs, mask, {});
-  const auto outputs = run_->policy().evaluate(
+  const auto outputs = policy_->evaluate(
       {.obs = step.obs, .mask = step.mask, .is_first = step.is_first, .carry = {}, .noise = {}});
   if (!outputs) return {};
   for (const auto& [name, figure] : outputs->figures)

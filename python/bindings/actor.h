@@ -24,8 +24,10 @@ class Actor {
   Actor(const std::string& run, const std::string& checkpoint,
         const std::vector<std::string>& settings, const std::string& device, ActMode mode,
         uint64_t seed);
-  /// Who is called `name` where `envs` are played (make_player). `envs` outlive it. Throws Error.
-  Actor(Envs& envs, const std::string& name, ActMode mode, uint64_t seed);
+  /// Who is called `name` where `envs` are played (make_player). `settings`: name=value of how it
+  /// acts. `envs` outlive it. Throws Error.
+  Actor(Envs& envs, const std::string& name, const std::vector<std::string>& settings, ActMode mode,
+        uint64_t seed);
 
   const EnvSpec& spec() const { return game_->spec; }
   const Game& game() const { return *game_; }
@@ -56,6 +58,7 @@ class Actor {
   std::unique_ptr<RunPolicy> run_;
   std::optional<Game> game_;
   std::unique_ptr<Player> player_;
+  Policy* policy_ = nullptr;  ///< a run's; null: who acts is none
   uint64_t seed_;
   std::atomic<bool> own_{false},
       *busy_ = &own_;             ///< whose threads work: the environments', or these

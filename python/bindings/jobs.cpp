@@ -1,5 +1,6 @@
 #include "python/bindings/jobs.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "base/core/error.h"
@@ -29,6 +30,16 @@ std::atomic<bool> training{false};
 constexpr const char* kTrainsAlready =
     "[train] this process trains a run already, and signals mean one; begin it afterwards, or in a "
     "process of its own";
+
+// what is said of a player who is no run, and so knows no environment of its own
+Error no_environment(const std::string& player) {
+  for (const EnvEntry& env : env_table())
+    if (const auto names = scripted_players(env); std::ranges::find(names, player) != names.end())
+      return Error("[evaluate] '" + player +
+                   "' is a player of environments; say in which, e.g. evaluate(\"" + player +
+                   "\", \"" + env.name + "\")");
+  return no_run(player);
+}
 
 }  // namespace
 
@@ -68,7 +79,7 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
   std::vector<std::string> settings;
   if (environment.empty()) {
     const auto run = run_named(request.player);
-    if (!run) throw no_run(request.player);
+    if (!run) throw no_environment(request.player);
     const auto trained = experiment_of(run->folder);
     environment = trained->env().name;
     settings = env_settings(trained->table());
@@ -82,7 +93,9 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
   else player = make_player(request.player, game, request.mode);
   EvalOptions options = request.options;
   if (!request.against.empty()) {
-    rival = make_player(request.against, as_trained(game), ActMode::sample);
+    Game theirs = as_trained(game);
+    theirs.acting = sorted_settings("evaluate", request.against_settings, {request.against}).acting;
+    rival = make_player(request.against, theirs, request.against_mode);
     options.against = rival.get();
   }
   return maglev::evaluate(*player, game, options);

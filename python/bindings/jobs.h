@@ -36,6 +36,8 @@ struct EvaluateRequest {
   std::vector<std::string> settings = {};  ///< env.name=value
   ActMode mode = ActMode::mean;
   std::string against = {};  ///< in games of two; empty: the player plays all agents
+  ActMode against_mode = ActMode::sample;
+  std::vector<std::string> against_settings = {};  ///< name=value of how that one acts
   EvalOptions options = {};
 };
 

@@ -40,7 +40,8 @@ class Envs:
     def restore(self, state: State) -> None: ...
 
 class Actor:
-    # a run's policy (run, checkpoint, settings, device, mode, seed), or a player of envs (envs, name, mode, seed)
+    # a run's policy (run, checkpoint, settings, device, mode, seed), or a player of envs (envs, name,
+    # settings, mode, seed)
     def __init__(self, *who: Any) -> None: ...
     @property
     def name(self) -> str: ...
@@ -80,6 +81,8 @@ def evaluate(
     settings: list[str],
     mode: str,
     against: str,
+    against_mode: str,
+    against_settings: list[str],
     episodes: int,
     steps: int,
     envs: int,

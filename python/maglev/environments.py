@@ -129,18 +129,21 @@ class Envs:
     def sample(self) -> torch.Tensor:
         """Random actions, of those that are allowed."""
         if self._sampler is None:
-            self._sampler = _engine.Actor(self._engine, "random", "sample", 1)
+            self._sampler = _engine.Actor(self._engine, "random", [], "sample", 1)
         columns, mask, is_first = self._engine.shown(False)
         return actions_of(self.spec, self._sampler.act(columns, mask, is_first))
 
-    def player(self, name: str, *, mode: str = "sample", seed: int = 1):
-        """Who plays here: one of `players`, or a run's folder (FOLDER@CHECKPOINT). Its act() needs no observation: it
-        sees what is there.
-        """
-        from maglev.policies import Policy, name_of
+    def player(self, name, *, mode: str = "", seed: int = 1):
+        """Who plays here: one of `players`, a run's folder (FOLDER@CHECKPOINT), a Run or a Policy. Its act() needs no
+        observation: it sees what is there.
 
-        actor = _engine.Actor(self._engine, name_of(name), mode, seed)
-        return Policy(actor, name_of(name), mode, self.settings, envs=self)
+        mode: mean, the likeliest action, or sample; empty: a Policy's own, else sample.
+        """
+        from maglev.policies import Policy, acting_of, name_of
+
+        how = acting_of(name, mode)
+        actor = _engine.Actor(self._engine, name_of(name), how.settings, how.mode, seed)
+        return Policy(actor, name_of(name), how.mode, [*self.settings, *how.settings], envs=self)
 
     def totals(self) -> dict:
         """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -16,6 +17,20 @@ from maglev.settings import Settings, assignments
 def name_of(player) -> str:
     """Who plays, as the engine names them: a name, or a run by its folder."""
     return player.player if isinstance(player, Policy) else str(getattr(player, "folder", player))
+
+
+class Acting(NamedTuple):
+    """How somebody acts."""
+
+    mode: str
+    settings: list[str]  # name=value that are to differ from training; none of the environment's
+
+
+def acting_of(player, mode: str = "") -> Acting:
+    """How who is named so, or a Policy, acts: in `mode` where one is given, else a Policy as it does, others sample."""
+    if not isinstance(player, Policy):
+        return Acting(mode or "sample", [])
+    return Acting(mode or player.mode, [s for s in player.settings if not s.startswith("env.")])
 
 
 class Policy:
@@ -82,7 +97,7 @@ class Policy:
 
     def log_probs(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
         """What act draws from: [rows, categories] f32, heads one after the other, -inf where the mask forbids. None
-        where actions are numbers, or who acts cannot tell: PPO's policies can that load() gives.
+        where actions are numbers, or who acts cannot tell: PPO's policies can.
         """
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.log_probs(columns, mask)
@@ -91,7 +106,7 @@ class Policy:
     def value(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
         """The return that its critic expects: [rows] f32, one number for one observation; discounted, and of rewards as
         they were learned from, which ppo.normalize_reward divides by their deviation. None where it has no critic that
-        sees what it sees: PPO's policies have one that load() gives, but where a column is for critics alone.
+        sees what it sees: PPO's policies have one, but where a column is for critics alone.
         """
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.value(columns, mask)
@@ -146,7 +161,8 @@ def evaluate(
     environment: by name; of a run, or a Policy, it is its own where it is empty.
       What `maglev eval` would tell of it beforehand (a graph that changed, a setting in vain) is a warning.
     mode: mean, the likeliest action, or sample; empty: a Policy's own, else mean.
-    against: who plays the second agent, by name. Empty: the player plays all agents.
+    against: who plays the second agent: a name, which samples, or a Policy, which acts as it does by itself, with its
+      mode and settings. Empty: the player plays all agents.
     episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
     """
     judged = player
@@ -171,4 +187,8 @@ def evaluate(
         judged = name_of(player)
         for note in _engine.notes(judged, environment, assignments(settings)):
             warnings.warn(note, stacklevel=2)
-    return _engine.evaluate(judged, environment, assignments(settings), mode or "mean", name_of(against), episodes, steps, envs, seed)
+    rival = acting_of(against)
+    return _engine.evaluate(
+        judged, environment, assignments(settings), mode or "mean",
+        name_of(against), rival.mode, rival.settings, episodes, steps, envs, seed,
+    )  # fmt: skip

@@ -156,6 +156,9 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.train("ppo", "cartpole", "seed=1"), "dict or a list"),
         (lambda: maglev.train("ppo", "cartpole", {"processes": 2}, out="never"), "only `maglev train` starts further processes"),
         (lambda: maglev.evaluate(lambda obs, info: obs), "wants to know the environment"),
+        (lambda: maglev.evaluate("random"), "say in which, e.g. evaluate(\"random\", \""),
+        (lambda: maglev.evaluate("strong"), "evaluate(\"strong\", \"hockey_duel\")"),
+        (lambda: maglev.evaluate("nowhere"), "holds no run"),
     ]
     for act, why in wrong:
         with pytest.raises(maglev.Error, match=why if why[0:1] == "\\" else re.escape(why)):
@@ -400,6 +403,27 @@ def test_ctrl_c_saves_and_interrupts(tmp_path):
     assert maglev.Run(tmp_path / "run").status["state"] == "stopped"
 
 
+def test_a_second_ctrl_c_ends_the_process_at_once(tmp_path):
+    script = (
+        "import maglev, sys, time\n"
+        "maglev.train('ppo', 'cartpole', {'train.steps': 10**12, 'train.log_every': 10**4}, out=sys.argv[1], sinks=['jsonl'],\n"
+        "             on_row=lambda row: print('row', flush=True), on_end=lambda run: (print('end', flush=True), time.sleep(60)))\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script, tmp_path / "run"],
+        stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+    )  # fmt: skip
+    child.stdout.readline()
+    child.send_signal(signal.SIGINT)
+    while (line := child.stdout.readline()) == "row\n":
+        pass
+    assert line == "end\n"
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=30) == 128 + signal.SIGINT
+    assert maglev.Run(tmp_path / "run").status["state"] == "stopped"
+
+
 def test_torch_is_left_as_it_was(cart):
     threads = torch.get_num_threads()
     torch.set_num_threads(2)
@@ -491,6 +515,49 @@ def test_a_policy_is_judged_as_its_run_is(tmp_path):
     strong = made("hockey_duel", 2).player("strong", mode="mean")
     expected = maglev.evaluate("strong", "hockey_duel", against="weak", episodes=2)
     assert maglev.evaluate(strong, against="weak", episodes=2)["returns"] == expected["returns"]
+
+
+def test_a_policy_that_is_played_against_acts_as_it_does_by_itself(tmp_path):
+    run = maglev.train("ppo", "hockey_duel", {**QUICK, "train.steps": 512}, bare=True, out=tmp_path / "run", sinks=["jsonl"])
+
+    def against(rival):
+        result = maglev.evaluate("weak", "hockey_duel", against=rival, episodes=6)
+        return result["returns"], result["length_mean"]
+
+    sampled = against(str(run.folder))
+    assert against(run) == against(run.policy(mode="sample")) == sampled
+    assert against(run.policy()) != sampled
+    wrong = run.policy(settings={"ppo.lr": 0.1})
+    with pytest.raises(maglev.Error, match="got 'ppo.lr=0.1'"):
+        against(wrong)
+
+
+def test_a_policy_that_plays_in_environments_acts_as_it_does_by_itself(tmp_path):
+    run = maglev.train(
+        "tdmpc2", "pendulum",
+        ["tdmpc2.enc_dim=16", "tdmpc2.mlp_dim=16", "tdmpc2.latent_dim=16", "tdmpc2.samples=16", "tdmpc2.elites=4",
+         "tdmpc2.policy_trajectories=4", "env.count=2", "train.steps=64", "tdmpc2.seed_steps=1000"],
+        bare=True, out=tmp_path / "run", sinks=["jsonl"],
+    )  # fmt: skip
+    policy = run.policy(settings={"tdmpc2.mpc": False})
+    envs = maglev.make("pendulum", 4)
+    obs, info = envs.reset()
+    # the policy alone draws nothing
+    alone = policy.act(obs, info)
+    player = envs.player(policy)
+    assert player.mode == "mean" and player.settings == ["tdmpc2.mpc=false"]
+    assert torch.allclose(player.act(), alone)
+    assert not torch.allclose(envs.player(run, mode="mean").act(), alone)
+    assert envs.player(run).mode == "sample" and envs.player(policy, mode="sample").mode == "sample"
+
+
+def test_a_run_that_plays_in_environments_tells_what_it_draws_from(cart):
+    envs = maglev.make("cartpole", 4)
+    obs, info = envs.reset()
+    player, policy = envs.player(cart), cart.policy()
+    assert torch.equal(player.log_probs(obs, info), policy.log_probs(obs, info))
+    assert torch.equal(player.value(obs), policy.value(obs))
+    assert envs.player("random").log_probs(obs, info) is None
 
 
 def test_settings_come_third_as_in_train():
