@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/core/error.h"
 #include "base/trace/span.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
@@ -19,7 +20,12 @@ RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
     experiment_->settle();
   checkpoint_ = checkpoint_of(folder, which);
   const RunOptions& run = experiment_->run;
-  placement_ = place(device.empty() ? run.device : device, run.threads);
+  try {
+    placement_ = place(device.empty() ? run.device : device, run.threads);
+  } catch (const Error& e) {
+    if (!device.empty()) throw;
+    throw Error(std::string(e.what()) + "; " + folder + "/config.yaml says where it was trained");
+  }
   pool_ = std::make_unique<ThreadPool>(placement_.threads);
   policy_ = experiment_->algo().make_policy(experiment_->algo_options(),
                                             context_of(*experiment_, placement_, *pool_));

@@ -12,6 +12,7 @@
 #include "base/core/file.h"
 #include "base/core/split.h"
 #include "base/core/version.h"
+#include "base/core/words.h"
 #include "base/env/env_params.h"
 #include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
@@ -175,6 +176,21 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   return outcome;
 }
 
+// what `work` refuses may be what a person wrote into config.yaml, which no one of the settings that
+// are refused together says. `edits`: where that file is otherwise than the newest checkpoint
+template <class Work>
+auto naming_edits(const std::string& folder, const std::vector<std::string>& edits,
+                  const Work& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    if (edits.empty()) throw;
+    throw Error(std::string(e.what()) + "; " + folder +
+                "/config.yaml is otherwise than the newest checkpoint (" + joined(edits, "; ") +
+                "), which may be why: mend it there, or give it as name=value");
+  }
+}
+
 bool holds_already(const OptionTable& table, const std::string& assignment) {
   const size_t equals = assignment.find('=');
   const Field* field = table.find(assignment.substr(0, equals));
@@ -206,6 +222,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const std::string before = experiment->table().yaml();
   // what a person changed in config.yaml is a change as one that is given
   const Settings old(trained->table());
+  const std::vector<std::string> edits = old.changes_to(Settings(experiment->table()));
   const RunOptions began = trained->run;
   const std::string judged_before = [&]() -> std::string {
     try {
@@ -218,15 +235,19 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   for (const auto& o : overrides)
     if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
   std::vector<std::string> replaced;
-  settle_names(*experiment, &replaced);
-  if (experiment->run.init_from != began.init_from)
-    throw Error(
-        "[train] train.init_from is what a new run begins with; one that is resumed has its own "
-        "networks, leave it out");
-  const std::string judged = judged_in(*experiment);
-  const Placement asked = placement_of(*experiment);
-  // the checkpoint's replay has the size it has
-  fit_memory(*experiment, asked, /*note=*/nullptr);
+  std::string judged;
+  const Placement asked = naming_edits(folder, edits, [&] {
+    settle_names(*experiment, &replaced);
+    if (experiment->run.init_from != began.init_from)
+      throw Error(
+          "[train] train.init_from is what a new run begins with; one that is resumed has its own "
+          "networks, leave it out");
+    judged = judged_in(*experiment);
+    const Placement placement = placement_of(*experiment);
+    // the checkpoint's replay has the size it has
+    fit_memory(*experiment, placement, /*note=*/nullptr);
+    return placement;
+  });
   auto checkpoint = CheckpointStore(dir.path(), int(experiment->run.keep))
                         .newest_verified([](const std::string& note) {
                           std::fprintf(stderr, "maglev: %s\n", note.c_str());

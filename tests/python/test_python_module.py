@@ -157,7 +157,7 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.train("ppo", "cartpole", {"processes": 2}, out="never"), "only `maglev train` starts further processes"),
         (lambda: maglev.evaluate(lambda obs, info: obs), "wants to know the environment"),
         (lambda: maglev.evaluate("random"), "say in which, e.g. evaluate(\"random\", \""),
-        (lambda: maglev.evaluate("strong"), "evaluate(\"strong\", \"hockey_duel\")"),
+        (lambda: maglev.evaluate("strong"), "evaluate(\"strong\", \"hockey"),
         (lambda: maglev.evaluate("nowhere"), "holds no run"),
     ]
     for act, why in wrong:

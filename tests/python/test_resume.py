@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -238,6 +239,21 @@ def test_what_was_edited_in_the_settings_of_a_run_is_taken_and_told(engine, tmp_
     for text in ((run / "log.txt").read_text(), (run / "reproduce.md").read_text()):
         assert "ppo.lr: 0.001 -> 0.002" in text and "train.steps: 6400 -> 7040" in text, text
     assert "  lr: 0.002\n" in config.read_text()
+
+
+@pytest.mark.parametrize("setting, value", [("ppo.minibatch", "1000000"), ("train.opponents", "nobody"), ("device", "tpu")])
+def test_what_is_refused_of_edited_settings_is_told_with_the_file(setting, value, engine, tmp_path):
+    run = tmp_path / "run"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", run).returncode == 0
+    config = run / "config.yaml"
+    edited = re.sub(rf"(?m)^( *{setting.split('.')[-1]}): .*", rf"\1: {value}", config.read_text())
+    config.write_text(edited)
+    done = engine("train", "--resume", run, "train.steps=7040")
+    assert done.returncode == 2 and f"{config} is otherwise than the newest checkpoint ({setting}: " in done.stderr, done.stderr
+    assert f"-> {value})" in done.stderr and config.read_text() == edited
+    if setting == "device":
+        done = engine("eval", run, "--episodes", 2)
+        assert done.returncode == 2 and f"{config} says where it was trained" in done.stderr, done.stderr
 
 
 def test_evaluations_and_threads_change_no_bit_and_choose_the_best(engine, tmp_path):
