@@ -10,6 +10,7 @@
 #include "base/config/other_names.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/split.h"
 
 namespace maglev {
 namespace {
@@ -74,6 +75,9 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
   for (const auto& [name, value] : given_)
     if (value.empty() && *find(name)->value) throw Error(where() + name + " needs a value, got ''");
   if (help_) return;
+  if (positional_.size() < grammar_.least)
+    if (const std::string answer = answer_to_settings(); !answer.empty())
+      throw Error(where() + answer);
   const std::string usage = "; usage: maglev " + std::string(verb_.usage);
   if (positional_.size() < grammar_.least)
     throw Error(where() + "expected " + grammar_.names + ", got " +
@@ -91,6 +95,16 @@ void Arguments::add_setting(const std::string& word) {
     settings_.erase(before);
   }
   settings_.push_back(word);
+}
+
+std::string Arguments::answer_to_settings() const {
+  for (const std::string& setting : settings_) {
+    const std::string name = name_part(setting);
+    // one with a section may be a setting of what was not said
+    if (name.find('.') != name.npos) continue;
+    if (const std::string answer = answer_to_setting(name, {}); !answer.empty()) return answer;
+  }
+  return "";
 }
 
 std::string Arguments::help_text() const {

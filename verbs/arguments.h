@@ -82,6 +82,10 @@ class Arguments {
   /// A line for people for each setting that was given again with another value.
   const std::vector<std::string>& replaced() const { return replaced_; }
 
+  /// What is said of a name=value whose name is no setting's anywhere: "env is a word of its own:
+  /// maglev train ppo cartpole"; empty: there is none. For where words are missing.
+  std::string answer_to_settings() const;
+
  private:
   const Flag* find(std::string_view name) const;
   /// Which of `names` was given for the flag.

@@ -55,6 +55,17 @@ TEST(Arguments, a_value_may_follow_an_equals_sign_and_the_last_one_counts) {
   EXPECT_EQ(a.value("--out"), "two=2");
 }
 
+TEST(Arguments, a_word_that_is_given_as_a_setting_is_told_where_it_is_missed) {
+  for (const char* word : {"env=cartpole", "algo=ppo", "environment=cartpole"}) {
+    const std::string error = error_of({word, "seed=1"}), name(word, std::string(word).find('='));
+    EXPECT_TRUE(
+        error.starts_with("[train] " + name + " is a word of its own: maglev train ppo cartpole"))
+        << error;
+  }
+  EXPECT_EQ(parse({"ppo", "env=cartpole"}).positional(), Words{"ppo"});
+  EXPECT_TRUE(contains(error_of({"seed=1", "env.policy=2"}), "expected <algorithm>"));
+}
+
 TEST(Arguments, nothing_is_a_flag_after_two_dashes) {
   auto a = parse({"ppo", "--", "--out"});
   EXPECT_EQ(a.positional(), (Words{"ppo", "--out"}));
@@ -89,7 +100,9 @@ TEST(Arguments, a_number_is_one_from_its_range_or_answered) {
   EXPECT_EQ(parse({"ppo", "--rate", "2.5e-1"}).number("--rate", 0, 1), 0.25);
   EXPECT_EQ(parse({"ppo"}).number("--rate", 0, 1), std::nullopt);
   for (const char* bad : {"-0.1", "1.1", "half", "0.5x", "nan", "inf"})
-    EXPECT_EQ(maglev::error_of([&] { parse({"ppo", "--rate", bad}).number("--rate", 0, 1); }),
+    EXPECT_EQ(maglev::error_of([&] {
+                parse({"ppo", "--rate", bad}).number("--rate", 0, 1);
+              }),
               "[train] --rate must be a number from 0 to 1, got '" + std::string(bad) + "'");
 }
 

@@ -371,10 +371,14 @@ void OptionTable::refuse(std::string_view name, std::string_view where) const {
   std::vector<std::string> known;
   for (const auto& f : fields_) known.push_back(f.name);
   const std::string below = std::string(name) + ".";
-  for (const std::string& setting : known)
-    if (setting.starts_with(below))
-      throw Error(begin + "'" + std::string(name) + "' is a section; give its settings, e.g. " +
-                  setting);
+  for (const std::string& setting : known) {
+    if (!setting.starts_with(below)) continue;
+    // who gives a value to env means which one
+    const std::string answer = answer_to_setting(name, known);
+    throw Error(begin + (answer.empty() ? "'" + std::string(name) +
+                                              "' is a section; give its settings, e.g. " + setting
+                                        : answer));
+  }
   throw Error(begin + unknown_setting(name, known));
 }
 

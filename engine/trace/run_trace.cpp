@@ -1,6 +1,7 @@
 #include "engine/trace/run_trace.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 #include <utility>
@@ -152,6 +153,7 @@ void RunTrace::end_iteration(int64_t iteration) {
 
 void RunTrace::look_for_anomaly(int64_t iteration, double seconds) {
   Window window{iteration, iteration, "divergence"};
+  window.alone = true;
   if (!diverged_) {
     if (excused_ || timed_ < kFirstMedian) return void(tracer_.take());
     const double usual = median(times_);
@@ -175,6 +177,18 @@ void RunTrace::close(int64_t last) {
   write(window, kineto_ != nullptr);
 }
 
+std::string RunTrace::files_of(const Window& window, const std::string& path) const {
+  const std::string end = ".json.gz";
+  int64_t processes = 1;
+  for (const auto& [name, value] : run_.settings)
+    if (name == "processes") processes = std::strtoll(value.c_str(), nullptr, 10);
+  std::string files = path + end;
+  if (rank_ > 0 || window.alone || processes < 2) return files;
+  files += " and " + path + ".rank1" + end;
+  if (processes > 2) files += " to .rank" + std::to_string(processes - 1) + end;
+  return files;
+}
+
 void RunTrace::write(const Window& window, bool full) {
   try {
     auto recording = std::make_shared<trace::Recording>(tracer_.take());
@@ -196,7 +210,8 @@ void RunTrace::write(const Window& window, bool full) {
     run.use = window.use;
     if (!full) run.mode = name_of(TraceMode::lite);
 
-    writer_->start([this, path, torchs, run, recording]() mutable {
+    const std::string files = files_of(window, path);
+    writer_->start([this, path, torchs, run, recording, files]() mutable {
       try {
         // of one thread, as kernels on processors are
         if (peaks_.gflops == 0) peaks_ = measure_one_thread();
@@ -205,7 +220,7 @@ void RunTrace::write(const Window& window, bool full) {
         if (!left_out.empty()) note(left_out);
         write_perfetto_file(path + ".perfetto", *recording, run);
         if (rank_ == 0 || recording->dropped > 0)
-          note("iterations " + run.window + " are traced in " + path + ".json.gz" +
+          note("iterations " + run.window + " are traced in " + files +
                (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +
                                              " spans found no room, trace.size_limit"
                                        : ""));

@@ -333,6 +333,10 @@ def test_a_window_is_traced_in_all_of_them(engine, tmp_path):
     run = train(engine, tmp_path / "run", "processes=2", "trace.window=2-3,5")
     files = sorted(file.name for file in (run / "traces").glob("*.json.gz"))
     assert files == ["iter_2-3.json.gz", "iter_2-3.rank1.json.gz", "iter_5.json.gz", "iter_5.rank1.json.gz"]
+    log = (run / "log.txt").read_text()
+    for window in ("2-3", "5"):
+        said = f"iterations {window} are traced in {run}/traces/iter_{window}.json.gz and {run}/traces/iter_{window}.rank1.json.gz\n"
+        assert said in log, log
     traces = [json.loads(gzip.decompress((run / "traces" / file).read_bytes())) for file in files[:2]]
     for trace in traces:
         iterations = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["name"] == "iteration"]

@@ -131,6 +131,7 @@ def test_seeds_that_were_stopped_as_they_were_to_train_longer_still_do(engine, t
     # one has got there already
     done = engine("train", "--resume", folder / "seed-1", "train.steps=4800")
     assert done.returncode == 0, done.stderr
+    assert "1 of 2 seeds finished" in engine("runs", tmp_path).stdout
     before = (folder / "seed-1" / "metrics.jsonl").stat().st_mtime_ns
     done = engine("train", "--resume", folder)
     assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <limits>
 #include <memory>
@@ -23,6 +24,7 @@
 #include "base/statistics/samples.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
+#include "engine/run/run_settings.h"
 #include "verbs/child.h"
 #include "verbs/json_number.h"
 #include "verbs/side_by_side.h"
@@ -76,6 +78,23 @@ void check_beginning(const std::string& init_from, uint64_t seed) {
   if (run.empty() || has_checkpoint(run)) return;
   throw Error("[seeds] train.init_from=" + init_from + " has no checkpoint of seed " +
               std::to_string(seed) + "; begin at one it has (seed=), or train fewer (--seeds)");
+}
+
+// as long as all train now: one may have finished before they were to train longer
+bool is_trained(const RunStatus& status, int64_t steps) {
+  return status.state == "finished" && status.total_steps >= steps;
+}
+
+// for which each trains, by settings.yaml; 0 where that is gone or damaged
+int64_t steps_each(const std::string& folder) {
+  try {
+    for (const auto& [name, value] :
+         named_settings(read_file(folder + "/settings.yaml", kMaxFileBytes)))
+      if (name == "train.steps") return std::strtoll(value.c_str(), nullptr, 10);
+  } catch (const Error&) {
+    // its seeds are shown as they are
+  }
+  return 0;
 }
 
 Error unreadable(const std::string& folder) {
@@ -146,9 +165,11 @@ class Group {
     member.evaluation = last_evaluation(member.folder);
   }
 
-  // as long as all train now: one may have finished before they were to train longer
-  bool done(const Member& member) const {
-    return member.status.state == "finished" && member.status.total_steps >= steps_;
+  bool done(const Member& member) const { return is_trained(member.status, steps_); }
+  // one that finished and is to train longer waits as one that has not begun
+  std::string state_of(const Member& member) const {
+    const std::string& state = member.status.state;
+    return state.empty() || (state == "finished" && !done(member)) ? "waiting" : state;
   }
   bool waits(const Member& member) const { return !member.tried && !done(member); }
 
@@ -266,12 +287,11 @@ class Group {
               {"evaluation", "mean return of the last evaluation beside training"},
               {"seeds", Json::array()}};
     for (const Member& member : members_)
-      json["seeds"].push_back(
-          {{"seed", member.seed},
-           {"state", member.status.state.empty() ? "waiting" : member.status.state},
-           {"steps", member.status.steps},
-           {"return", finite_or_null<Json>(member.status.return_mean)},
-           {"evaluation", finite_or_null<Json>(member.evaluation)}});
+      json["seeds"].push_back({{"seed", member.seed},
+                               {"state", state_of(member)},
+                               {"steps", member.status.steps},
+                               {"return", finite_or_null<Json>(member.status.return_mean)},
+                               {"evaluation", finite_or_null<Json>(member.evaluation)}});
     if (const auto values = figures(); !values.empty()) {
       const Spread spread = spread_of(values);
       json["mean_of"] = figure_name();
@@ -292,8 +312,8 @@ class Group {
       const RunStatus& status = member.status;
       all &= done(member);
       table.add({std::to_string(member.seed), std::to_string(status.steps),
-                 return_text(status.return_mean), return_text(member.evaluation),
-                 status.state.empty() ? "waiting" : status.state, member.folder});
+                 return_text(status.return_mean), return_text(member.evaluation), state_of(member),
+                 member.folder});
       if (!status.message.empty() && !done(member))
         failed += (failed.empty() ? "" : "; ") + std::string("seed ") +
                   std::to_string(member.seed) + ": " + status.message;
@@ -403,9 +423,10 @@ SeedsGroup seeds_group(const std::string& folder) {
 
 RunRow seeds_row(const std::string& folder, const std::string& name) {
   RunRow row{.name = name, .path = folder, .status = {}};
+  const int64_t steps = steps_each(folder);
   int64_t finished = 0;
   for (const RunRow& member : list_runs(folder)) {
-    finished += member.status.state == "finished";
+    finished += is_trained(member.status, steps);
     count_in(member, row);
   }
   try {

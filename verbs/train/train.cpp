@@ -121,6 +121,9 @@ int run(const std::vector<std::string>& words) {
     return exit_status(is_seeds(*folder) ? resume_seeds(*folder, request.sinks, settings)
                                          : train_resume(*folder, settings, request));
   }
+  if (const std::string answer = arguments.answer_to_settings();
+      names.size() != 2 && !answer.empty())
+    throw Error("[train] " + answer);
   if (names.size() != 2)
     throw Error(
         "[train] expects <algorithm> <environment>, e.g. maglev train ppo goodhart; `maglev envs` "
