@@ -54,11 +54,18 @@ void reach_steady(Trainer& trainer) {
   trainer.forgive_updates();
 }
 
+Precision fastest_of(const std::vector<PrecisionTime>& times) {
+  const PrecisionTime* best = &times.front();
+  // of two that take about as long the first is taken each time
+  for (const PrecisionTime& time : times)
+    if (best->seconds > kWorthwhile * time.seconds) best = &time;
+  return best->precision;
+}
+
 Precision fastest_precision(const Experiment& experiment, const Placement& placement,
                             const std::vector<Precision>& candidates, std::string& why) {
   const DataPlan plan = Trainer(experiment, placement).algorithm().plan();
-  Precision best = candidates.front();
-  double best_s = 0;
+  std::vector<PrecisionTime> times;
   for (Precision candidate : candidates) {
     if (!plan.offers(candidate)) continue;
     const double s = iteration_s(experiment, placement, candidate);
@@ -68,10 +75,9 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
     std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
                   name_of(candidate), 1e3 * s);
     why += text;
-    // from the most exact one on: of two that take about as long the first is taken each time
-    if (candidate == candidates.front() || best_s > kWorthwhile * s) best = candidate, best_s = s;
+    times.push_back({candidate, s});
   }
-  return best;
+  return times.empty() ? candidates.front() : fastest_of(times);
 }
 
 Placement settle_precision(Experiment& experiment, Placement placement) {

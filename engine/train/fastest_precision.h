@@ -15,9 +15,18 @@ class Trainer;
 /// What is owed at once then counts as made.
 void reach_steady(Trainer& trainer);
 
-/// The one of `candidates` (fp32 first) that two warm iterations take the least time in; another
-/// than the first only where it is at least 1.1 times as fast. Those the algorithm does not offer
-/// are left out. Iterations are measured with their updates. `why` says the times.
+/// How long an iteration takes in a precision.
+struct PrecisionTime {
+  Precision precision;
+  double seconds;
+};
+/// The fastest of `times`, at least one, the most exact first: a later one takes an earlier one's
+/// place only where it is more than 1.1 times as fast.
+Precision fastest_of(const std::vector<PrecisionTime>& times);
+
+/// The one of `candidates` (fp32 first) that two warm iterations take the least time in, as
+/// fastest_of. Those the algorithm does not offer are left out. Iterations are measured with their
+/// updates. `why` says the times.
 Precision fastest_precision(const Experiment& experiment, const Placement& placement,
                             const std::vector<Precision>& candidates, std::string& why);
 

@@ -24,6 +24,19 @@ TEST(Precision, auto_is_fp32_on_a_processor_and_a_resumed_run_keeps_it) {
   EXPECT_EQ(experiment->run.precision, Precision::fp32);
 }
 
+TEST(Precision, another_is_taken_only_where_it_is_worthwhile) {
+  const auto taken = [](double fp32, double bf16, double fp16) {
+    return fastest_of({{Precision::fp32, fp32}, {Precision::bf16, bf16}, {Precision::fp16, fp16}});
+  };
+  EXPECT_EQ(fastest_of({{Precision::fp32, 1}}), Precision::fp32);
+  EXPECT_EQ(taken(1, 0.92, 0.95), Precision::fp32);
+  EXPECT_EQ(taken(1, 0.9, 1), Precision::bf16);
+  // each beside the one that is taken so far
+  EXPECT_EQ(taken(1, 0.8, 0.75), Precision::bf16);
+  EXPECT_EQ(taken(1, 0.8, 0.72), Precision::fp16);
+  EXPECT_EQ(taken(1, 0.95, 0.9), Precision::fp16);
+}
+
 std::unique_ptr<Experiment> world_model() {
   claim_threads();
   auto experiment = std::make_unique<Experiment>("tdmpc2", "pendulum");

@@ -62,6 +62,19 @@ def test_settings_that_differ_are_noted(engine, tmp_path):
     assert "settings that differ" not in engine("compare", a).stdout
 
 
+def test_unequal_steps_are_told_once(engine, tmp_path):
+    runs = [make_run(tmp_path / "short", [1.0] * 10), make_run(tmp_path / "long", [1.0] * 20)]
+    for run, steps, lr in zip(runs, (1000, 2000), ("0.0003", "0.01")):
+        (run / "config.yaml").write_text(f"ppo:\n  lr: {lr}\ntrain:\n  steps: {steps}\n")
+    said = engine("compare", *runs).stdout
+    assert "for 2000 steps" in said and "note: settings that differ: ppo.lr (A 0.0003, B 0.01)\n" in said, said
+    # one that was stopped where the other ended by its settings
+    run = runs[1] / "run.json"
+    run.write_text(run.read_text().replace('"steps": 2000', '"steps": 1000'))
+    said = engine("compare", *runs).stdout
+    assert "for 1000 steps" not in said and "train.steps (A 1000, B 2000)" in said, said
+
+
 def test_the_mean_is_over_the_end_of_a_run_or_its_last_row(engine, tmp_path):
     run = str(make_run(tmp_path / "run", list(range(1, 21))))
     assert compare(engine, run)["groups"][0]["values"] == [pytest.approx(19)]  # rows 18 to 20 of 20

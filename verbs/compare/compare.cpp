@@ -187,17 +187,20 @@ int run(const std::vector<std::string>& words) {
                         .c_str()
                   : "last row");
   const Group& front = groups.front();
+  Differing told = differing;
   for (const Group& group : groups) {
-    if (group.env != front.env || group.algo != front.algo || group.steps != front.steps)
+    if (group.env != front.env || group.algo != front.algo || group.steps != front.steps) {
+      // how long they were to train is no news besides
+      told.erase("train.steps");
       std::printf("note: %s trained %s for %s steps, %s %s for %s\n", group.name.c_str(),
                   (group.algo + " on " + group.env).c_str(), group.steps.c_str(),
                   front.name.c_str(), (front.algo + " on " + front.env).c_str(),
                   front.steps.c_str());
+    }
     if (!group.unfinished.empty())
       std::printf("note: %s has not finished\n", group.unfinished.c_str());
   }
-  if (!differing.empty())
-    std::printf("note: settings that differ: %s\n", differing_text(differing).c_str());
+  if (!told.empty()) std::printf("note: settings that differ: %s\n", differing_text(told).c_str());
   print(table.text(terminal));
   if (groups.size() > 1) print("\n" + beside.text(terminal));
   return 0;

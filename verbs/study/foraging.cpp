@@ -12,6 +12,7 @@
 #include "base/statistics/survival.h"
 #include "engine/play/evaluate.h"
 #include "envs/goodhart/goodhart.h"
+#include "verbs/json_number.h"
 
 namespace maglev::verbs::study {
 namespace {
@@ -23,7 +24,6 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 constexpr double kSurvivalGrowth = 1.15;
 
 double real(const Json& json) { return json.is_number() ? json.get<double>() : kUnknown; }
-Json json_of(double x) { return std::isfinite(x) ? Json(x) : Json(); }
 
 Json json_of(const Tally& t) {
   return {{"steps", t.steps},
@@ -133,7 +133,7 @@ Json to_json(const Foraging& f) {
           {"strata", strata},
           {"lives", f.lives},
           {"fed_lives", f.fed_lives},
-          {"life_efficiency", json_of(f.life_efficiency)},
+          {"life_efficiency", finite_or_null<Json>(f.life_efficiency)},
           {"restricted_mean", f.restricted_mean},
           {"survival", survival},
           {"true_return", f.true_return},

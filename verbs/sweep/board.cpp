@@ -11,6 +11,7 @@
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
+#include "verbs/json_number.h"
 #include "verbs/sweep/optuna.h"
 #include "verbs/train/seeds.h"
 
@@ -22,7 +23,6 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMaxBytes = size_t(16) << 20;
 constexpr auto kLockPoll = std::chrono::milliseconds(20);
 
-Json real(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 double real(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
 
 Json json_of(const search::Dimension& d) {
@@ -225,12 +225,18 @@ BoardTrial Board::read(int64_t number) const {
 
 void Board::write(const BoardTrial& row) const {
   const search::SearchTrial& trial = row.trial;
-  const Json json{{"number", trial.number},     {"settings", settings_of(trial.values)},
-                  {"values", trial.values},     {"state", name_of(trial.state)},
-                  {"score", real(trial.score)}, {"seconds", real(trial.cost)},
-                  {"ended", trial.ended},       {"parent", trial.parent},
-                  {"rungs", trial.rungs},       {"promoted", row.promoted},
-                  {"message", row.message},     {"same_as", row.same_as}};
+  const Json json{{"number", trial.number},
+                  {"settings", settings_of(trial.values)},
+                  {"values", trial.values},
+                  {"state", name_of(trial.state)},
+                  {"score", finite_or_null<Json>(trial.score)},
+                  {"seconds", finite_or_null<Json>(trial.cost)},
+                  {"ended", trial.ended},
+                  {"parent", trial.parent},
+                  {"rungs", trial.rungs},
+                  {"promoted", row.promoted},
+                  {"message", row.message},
+                  {"same_as", row.same_as}};
   write_atomic(folder_of(trial.number) + "/trial.json", json.dump(1) + "\n");
 }
 

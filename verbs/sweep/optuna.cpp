@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "base/core/error.h"
+#include "verbs/json_number.h"
 #include "verbs/settings.h"
 
 extern char** environ;
@@ -125,7 +125,7 @@ search::Proposal ask_optuna(const std::string& python, const std::string& sample
   for (const search::SearchTrial& trial : question.trials)
     trials.push_back({{"values", trial.values},
                       {"state", name_of(trial.state)},
-                      {"score", std::isfinite(trial.score) ? Json(trial.score) : Json()}});
+                      {"score", finite_or_null<Json>(trial.score)}});
   const uint64_t seed = (question.seed * kSeedStep + uint64_t(question.number)) & kSeedMask;
   const Json answer = ask(python, {{"sampler", sampler},
                                    {"seed", seed},
