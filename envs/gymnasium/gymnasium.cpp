@@ -67,12 +67,33 @@ bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
   return true;
 }
 
+// how a person comes to where an episode went wrong
+std::string episode_of(const Gymnasium::State& s) {
+  return "; its episode began with reset(seed=" + std::to_string(s.seed) +
+         "), and this was step " + std::to_string(s.steps);
+}
+
 gymnasium::Answer answer_of(const Gymnasium::State& s) {
   try {
     return s.remote->take();
   } catch (const Error& error) {
-    throw Error(std::string(error.what()) + "; its episode began with reset(seed=" +
-                std::to_string(s.seed) + "), and this was step " + std::to_string(s.steps));
+    throw Error(error.what() + episode_of(s));
+  }
+}
+
+// of what was just shown; the run would find it too, and not know of which episode it is
+void expect_finite(const Gymnasium::Params& p, const Gymnasium::State& s) {
+  const std::byte* from = s.remote->observation();
+  for (const ObsColumn& column : s.workers->spec().observations) {
+    for (int64_t i = 0; column.dtype == DType::f32 && i < column.elements(); ++i) {
+      float number;
+      std::memcpy(&number, from + 4 * i, sizeof number);
+      if (!std::isfinite(number))
+        throw Error("[gymnasium] " + std::string(p.id.view()) + " showed " +
+                    std::to_string(number) + " as number " + std::to_string(i) + " of " +
+                    column.name + ", where finite ones are expected" + episode_of(s));
+    }
+    from += column.row_bytes();
   }
 }
 
@@ -126,6 +147,7 @@ void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
   else begin_reset(p, s, rng);
   answer_of(s);
   s.asked = false;
+  expect_finite(p, s);
 }
 
 void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
@@ -147,6 +169,7 @@ void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, Ste
   }
   const gymnasium::Answer answer = answer_of(s);
   s.asked = false;
+  expect_finite(p, s);
   out.reward[0] = answer.reward;
   out.terminated = answer.terminated;
   out.truncated = answer.truncated || s.steps >= s.workers->spec().max_steps;

@@ -31,6 +31,10 @@ FARTHEST = 1e30  # bounds of actions beyond it are none
 MOST_CATEGORIES = 1000  # of whole numbers within bounds
 SOON_S = 0.002  # answers are kept back no longer than that
 LONGEST = 400  # of what is told of an exception
+UNPACKED = {
+    "values to unpack (expected 5": "step() gives observation, reward, terminated, truncated and info",
+    "values to unpack (expected 2": "reset() gives observation and info",
+}
 EXTRAS = ("box2d", "classic_control", "mujoco", "toy_text")  # folders of gymnasium.envs that want packages besides
 
 
@@ -62,6 +66,15 @@ def is_picture(space):
     return True
 
 
+def named(way):
+    return "".join(f"[{step!r}]" for step in way)
+
+
+def shortened(text):
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[:LONGEST] + " ..."
+
+
 class Picture:
     """A part of what is seen that is [H, W, C], or will be: channels, and stacked grey pictures, may come first."""
 
@@ -79,7 +92,7 @@ class Observations:
         import numpy as np
         from gymnasium import spaces
 
-        self.np, self.flatten = np, spaces.flatten
+        self.np, self.spaces, self.flatten, self.space = np, spaces, spaces.flatten, space
         self.pictures = []
         self.numbers = []  # (space, way to it, how many)
         self.look(space, ())
@@ -113,26 +126,67 @@ class Observations:
         return columns + [{"name": p.name, "dtype": "u8", "shape": p.column} for p in self.pictures]
 
     def part(self, seen, way):
-        for step in way:
-            seen = seen[step]
+        for i, step in enumerate(way):
+            try:
+                seen = seen[step]
+            except (KeyError, IndexError, TypeError) as error:
+                text = f"showed no observation{named(way[: i + 1])}, which its space has"
+                raise Unsuited(text) from error
         return seen
+
+    def numbers_of(self, space, part, way):
+        """f32, one row of the space's numbers; as they lie where they are all that is seen."""
+        cause = None
+        try:
+            if self.plain:
+                return self.np.asarray(part, self.np.float32)
+            # flatten makes a one among another category's of what is none of a space's
+            if self.are_categories(space, part):
+                return self.np.asarray(self.flatten(space, part), self.np.float32)
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            cause = error
+        text = f"showed an observation{named(way)} = {shortened(repr(part))}, where its space is {shortened(str(space))}"
+        raise Unsuited(text) from cause
+
+    def are_categories(self, space, part):
+        """Whether they are those of a Discrete or MultiDiscrete; true of other spaces."""
+        if isinstance(space, self.spaces.Discrete):
+            return 0 <= part - space.start < space.n
+        if isinstance(space, self.spaces.MultiDiscrete):
+            chosen = part - space.start
+            return bool(((chosen >= 0) & (chosen < space.nvec)).all())
+        return True
+
+    def bytes_of(self, part, way):
+        """u8, in which pictures of shares from 0 to 1 would be black."""
+        np = self.np
+        given = np.asarray(part)
+        if given.dtype == np.uint8:
+            return given
+        try:
+            whole = given.astype(np.uint8)
+        except (TypeError, ValueError):
+            whole = None
+        if whole is None or not np.array_equal(whole, given):
+            raise Unsuited(
+                f"showed an observation{named(way)} of {given.dtype}, where its space has uint8: pictures are whole "
+                "numbers from 0 to 255"
+            )
+        return whole
 
     def expect(self, seen, shape, way):
         if seen.shape != shape:
-            name = "".join(f"[{step!r}]" for step in way)
-            raise Unsuited(f"showed an observation{name} of shape {seen.shape}, where its space has {shape}")
+            raise Unsuited(f"showed an observation{named(way)} of shape {seen.shape}, where its space has {shape}")
         return seen
 
     def write(self, to, seen):
-        np = self.np
         if self.plain:
-            to += self.expect(np.asarray(seen, np.float32), self.shape, ()).tobytes()
+            to += self.expect(self.numbers_of(self.space, seen, ()), self.shape, ()).tobytes()
             return
         for space, way, count in self.numbers:
-            flat = np.asarray(self.flatten(space, self.part(seen, way)), np.float32)
-            to += self.expect(flat, (count,), way).tobytes()
+            to += self.expect(self.numbers_of(space, self.part(seen, way), way), (count,), way).tobytes()
         for picture in self.pictures:
-            rows = self.expect(np.asarray(self.part(seen, picture.way), np.uint8), picture.shape, picture.way)
+            rows = self.expect(self.bytes_of(self.part(seen, picture.way), picture.way), picture.shape, picture.way)
             to += (rows.transpose(1, 2, 0) if picture.channels_first else rows).tobytes()
 
 
@@ -263,6 +317,8 @@ class Environments:
                 reward = float(reward)
             except TypeError as error:
                 raise Unsuited(f"gave the reward {reward!r}, where one number is expected") from error
+            if not math.isfinite(reward):
+                raise Unsuited(f"gave the reward {reward}, where a finite number is expected")
             return self.shown(observation, info), (reward, STEPPED, bool(terminated), bool(truncated), False)
         if kind == RESET:
             observation, info = self.begin(number, asked)
@@ -344,15 +400,18 @@ def as_modules_name(error, name):
 
 def reason(error):
     """The exception's text, and where in the environment it was raised."""
-    text = "".join(traceback.format_exception_only(type(error), error)).strip().replace("\n", " ")
-    text = text if len(text) <= LONGEST else text[:LONGEST] + " ..."
+    text = shortened("".join(traceback.format_exception_only(type(error), error)))
     if isinstance(error, ModuleNotFoundError):
         return f"{text}; {how_to_get(error)}"
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     # Gymnasium's own wrappers and what imports only pass on what an environment did
     passing = f"{os.sep}gymnasium{os.sep}", f"{os.sep}importlib{os.sep}", "<frozen "
     frames = [f for f in frames if not any(part in f.filename for part in passing)]
-    return f"{text} ({frames[-1].filename}:{frames[-1].lineno})" if frames else text
+    if frames:
+        return f"{text} ({frames[-1].filename}:{frames[-1].lineno})"
+    # what came back to Gymnasium's wrappers is an older interface's
+    told = [how for what, how in UNPACKED.items() if what in text]
+    return f"{text}; {told[0]}" if told else text
 
 
 def end_with(parent):

@@ -132,6 +132,45 @@ class Shrinks(Corridor):
         return {**seen, "camera": seen["camera"][1:]}, *rest
 
 
+class Shares(Corridor):
+    """A picture of shares, which as bytes is black."""
+
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return {**seen, "camera": seen["camera"] / 255}, *rest
+
+
+class Forgets(Corridor):
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return {"camera": seen["camera"], "place": seen["place"]}, *rest
+
+
+class Leaves(Corridor):
+    """Is in a place that is none; one-hot it would be another one."""
+
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return {**seen, "place": -1}, *rest
+
+
+class Older(Echo):
+    """Steps as Gym did before Gymnasium."""
+
+    def step(self, action):
+        return np.zeros((2, 2)), 0.0, False, {}
+
+
+class NotANumber(Echo):
+    def step(self, action):
+        return np.array([[0, 1], [np.nan, 1]]), 0.0, False, False, {}
+
+
+class NotAReward(Echo):
+    def step(self, action):
+        return np.zeros((2, 2)), np.nan, False, False, {}
+
+
 class NoMask(Corridor):
     def step(self, action):
         return *super().step(action)[:4], {}

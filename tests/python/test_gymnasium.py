@@ -309,6 +309,12 @@ BROKEN = {
     "NothingAllowed": "gave info['action_mask'] = [0 0 0]",
     "NoReward": "gave the reward None",
     "Huge": "raised OverflowError",
+    "Shares": "showed an observation['camera'] of float64, where its space has uint8",
+    "Forgets": "showed no observation['more'], which its space has",
+    "Leaves": "showed an observation['place'] = -1, where its space is Discrete(8)",
+    "Older": "(expected 5, got 4); step() gives observation, reward, terminated, truncated and info",
+    "NotANumber": "showed nan as number 2 of vector, where finite ones are expected",
+    "NotAReward": "gave the reward nan, where a finite number is expected",
 }
 
 
