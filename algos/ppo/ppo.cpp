@@ -49,7 +49,8 @@ Ppo::Ppo(const Options& options, const AlgoContext& context)
       learner_(make_learner(options, context, policy_, state_)) {
   options.check(context.rows * context.processes);
   if (options.leash > 0) leash_ = std::make_unique<Leash>(options, context);
-  note_ = note_of_bounds(context.spec.action, options.network.log_std);
+  note_ = joined_notes(note_of_bounds(context.spec.action, options.network.log_std),
+                       policy_.network().note());
 }
 
 void Ppo::update(const Batch& batch, Metrics& metrics) {

@@ -32,7 +32,7 @@ class Ppo : public Algorithm {
   LearnerState state_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<Leash> leash_;  ///< null: free
-  std::string note_;              ///< of bounds that actions will hardly lie within; often empty
+  std::string note_;              ///< of bounds, and the networks' own; often empty
 };
 
 }  // namespace maglev::ppo

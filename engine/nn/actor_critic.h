@@ -101,6 +101,8 @@ class ActorCritic : public torch::nn::Module {
     (void)columns, (void)T, (void)group;
   }
   virtual RowCost cost() const { return cost_of(parameters()); }
+  /// What people should know of it before they train it, one line; empty: nothing.
+  virtual std::string note() const { return ""; }
   /// Direct children whose matrices give the outputs, which Muon leaves to Adam.
   virtual std::vector<std::string> output_layers() const { return {"policy_head", "value_head"}; }
   /// The part that a parameter, by its name, is of; the parameters of each lie side by side and are

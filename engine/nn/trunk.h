@@ -34,6 +34,8 @@ class Trunk : public torch::nn::Module {
   virtual int64_t features() const = 0;
 
   virtual RowCost cost() const { return cost_of(parameters()); }
+  /// As ActorCritic's.
+  virtual std::string note() const { return ""; }
   /// As fully connected layers on inputs side by side; none where it is more.
   virtual std::optional<std::vector<DenseTensors>> dense() const { return std::nullopt; }
 

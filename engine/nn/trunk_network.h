@@ -26,6 +26,7 @@ class TrunkNetwork : public ActorCritic {
   at::Tensor log_std() const override { return log_std_; }
   void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) override;
   RowCost cost() const override;
+  std::string note() const override { return policy_trunk_->note(); }
   std::vector<std::string> output_layers() const override {
     return {"policy_weight", "value_head"};
   }

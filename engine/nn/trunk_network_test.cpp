@@ -181,6 +181,21 @@ TEST(TrunkNetwork, convolutions_see_windows_of_their_own_and_cost_what_they_comp
   }
 }
 
+TEST(TrunkNetwork, says_where_convolutions_on_every_pixel_are_dear) {
+  const auto note = [](int64_t side, const char* kernels, const char* strides) {
+    EnvSpec spec = pixels();
+    spec.observations[0].shape = {side, side, 3};
+    NetworkOptions options{.hidden = {4}};
+    set(options, "cnn.kernels", kernels);
+    set(options, "cnn.strides", strides);
+    return made(spec, options)->note();
+  };
+  EXPECT_EQ(note(16, "[]", "[]"), "");
+  EXPECT_EQ(note(64, "[8, 4, 3]", "[4, 2, 1]"), "");
+  EXPECT_NE(note(64, "[]", "[]").find("every pixel of 64 x 64"), std::string::npos);
+  EXPECT_EQ(made(vectors(), {})->note(), "");
+}
+
 TEST(TrunkNetwork, gives_a_row_of_logits_and_a_value_for_each_row) {
   for (const auto& v : variants()) {
     const auto network = made(v.spec, v.options, v.bf16);

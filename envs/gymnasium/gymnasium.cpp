@@ -69,8 +69,8 @@ bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
 
 // how a person comes to where an episode went wrong
 std::string episode_of(const Gymnasium::State& s) {
-  return "; its episode began with reset(seed=" + std::to_string(s.seed) +
-         "), and this was step " + std::to_string(s.steps);
+  return "; its episode began with reset(seed=" + std::to_string(s.seed) + "), and this was step " +
+         std::to_string(s.steps);
 }
 
 gymnasium::Answer answer_of(const Gymnasium::State& s) {
