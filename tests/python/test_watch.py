@@ -21,10 +21,10 @@ TIMES = {"time/environment": 0.2, "time/policy": 0.3, "time/learn": 0.45, "time/
 watching = functools.partial(serving, "watch")
 
 
-def make_run(folder, rows=50, state="finished", seed=1, lr=3e-4, started=1.0, gain=1.0):
+def make_run(folder, rows=50, state="finished", seed=1, lr=3e-4, started=1.0, gain=1.0, message=""):
     folder.mkdir(parents=True)
     status = {"algo": "ppo", "env": "cartpole", "state": state, "steps": 100 * rows, "total_steps": 100 * rows}
-    status |= {"return_mean": gain * rows, "started": started, "ended": 2.0, "updated": 2.0, "pid": 1, "host": "elsewhere", "message": ""}
+    status |= {"return_mean": gain * rows, "started": started, "ended": 2.0, "updated": 2.0, "pid": 1, "host": "elsewhere", "message": message}
     (folder / "run.json").write_text(json.dumps(status))
     (folder / "config.yaml").write_text(f"seed: {seed}\nppo:\n  lr: {lr}\n  epochs: 4\n")
     with (folder / "metrics.jsonl").open("w") as file:
@@ -229,6 +229,22 @@ def test_the_first_view_cuts_no_group_of_seeds(browser, tmp_path):
         browser.wait("document.querySelectorAll('#legend li').length === 3")
         legend = browser.run("[...document.querySelectorAll('#legend li')].map((e) => e.textContent)")
         assert legend == ["a/seed-* (3 seeds)", "b/seed-* (3 seeds)", "new"]
+
+
+def test_why_a_run_failed_stands_above_the_curves(browser, tmp_path):
+    make_run(tmp_path / "runs" / "good", started=9.0)
+    make_run(tmp_path / "runs" / "bad", rows=0, state="failed", message="[gymnasium] the motor is gone")
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        assert browser.run("document.querySelector('#notices').innerText.trim()") == "bad, failed: [gymnasium] the motor is gone"
+        assert browser.run("[...document.querySelectorAll('#list .warn')].map((e) => e.textContent)") == ["failed"]
+        # once it goes on there is nothing to tell
+        status = json.loads((tmp_path / "runs" / "bad" / "run.json").read_text())
+        (tmp_path / "runs" / "bad" / "run.json").write_text(json.dumps(status | {"state": "finished", "message": "", "updated": 3.0}))
+        browser.wait("document.querySelector('#notices').innerText.trim() === ''")
+        browser.wait("document.querySelectorAll('#list .warn').length === 0")
+        assert not browser.faults()
 
 
 def test_a_range_is_zoomed_by_mouse_and_keys(browser, tmp_path):

@@ -4,6 +4,12 @@ import { colour, duration, element, short } from "/page.js";
 const HEIGHT = 170;
 const STEP = 0.25; // of the range, a key
 
+// uPlot's own, but that nothing but zeros is no range to 100
+function heights(_, low, high) {
+  if (low === null) return [null, null];
+  return low === 0 && high === 0 ? [0, 1] : uPlot.rangeNum(low, high, 0.1, true);
+}
+
 export class Chart {
   /** `zoomed` is called with [low, high] or null; `range()` gives what is shown, null: everything. */
   constructor(column, range, zoomed) {
@@ -60,7 +66,7 @@ export class Chart {
       width: this.box.clientWidth,
       height: HEIGHT,
       legend: { show: false },
-      scales: { x: { time: false, range: (_, low, high) => this.range() ?? [low, high] } },
+      scales: { x: { time: false, range: (_, low, high) => this.range() ?? [low, high] }, y: { range: heights } },
       series,
       bands,
       axes: [

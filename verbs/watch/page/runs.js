@@ -73,7 +73,8 @@ export class RunList {
       },
     });
     box.checked = this.chosen.has(run.name);
-    const about = [`${run.algo} on ${run.env}`, run.state, `${short(run.steps)} steps`, `return ${short(run.return_mean)}`];
+    const state = element("span", run.state === "failed" ? { class: "warn" } : {}, run.state);
+    const about = [`${run.algo} on ${run.env} · `, state, ` · ${short(run.steps)} steps · return ${short(run.return_mean)}`];
     return element(
       "li",
       {},
@@ -82,7 +83,7 @@ export class RunList {
         {},
         box,
         element("span", { class: "name" }, run.name),
-        element("span", { class: "about", title: run.message }, run.algo ? about.join(" · ") : run.state),
+        element("span", { class: "about", title: run.message }, ...(run.algo ? about : [state])),
       ),
     );
   }

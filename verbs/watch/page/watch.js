@@ -58,12 +58,22 @@ function draw() {
   );
   const notices = runs.flatMap((run) => [
     ...(run.problem ? [run.problem] : []),
+    ...ended_otherwise(states.get(run.name)),
     ...(run.read < 1 ? [`${run.name}: ${Math.floor(100 * run.read)} % read, the rest is a sample`] : []),
   ]);
   $("notices").replaceChildren(...notices.map((text) => element("p", {}, text)));
   $("whole").disabled = !view.range;
   draw_times(runs, states);
   draw_settings(runs);
+}
+
+function messages() {
+  return [...chosen].map((name) => states.get(name)?.message).join("\n");
+}
+
+// why a run failed, or what else it said at its end
+function ended_otherwise(run) {
+  return run?.message ? [`${run.name}, ${run.state}: ${run.message}`] : [];
 }
 
 // seeds that were trained together share what stands before their numbers; settings are not known yet
@@ -74,14 +84,17 @@ function family(name) {
 async function update_list() {
   try {
     const { runs } = await ask("/api/runs");
+    const told = messages();
     for (const run of runs) states.set(run.name, run);
+    // curves of a run that fails may have nothing new
+    if (listed && messages() !== told) draw();
     if (!listed && !chosen.size) {
       const firsts = new Set(runs.slice(0, FIRST_RUNS).map((run) => family(run.name)));
       for (const run of runs) if (firsts.has(family(run.name))) chosen.add(run.name);
     }
     list.set(runs);
     const training = runs.filter((run) => run.state === "running").length;
-    $("state").textContent = `${runs.length} runs, ${training} training`;
+    $("state").textContent = `${runs.length} ${runs.length === 1 ? "run" : "runs"}, ${training} training`;
     if (!listed) {
       listed = true;
       update_curves();
