@@ -25,10 +25,17 @@ constexpr int64_t kWindows[] = {7, 5, 3, 3};
 constexpr int64_t kFilters = 32, kPlaces = 16;
 
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
-  for (const auto& column : spec.observations) {
-    // the critic's columns and the task's are no observations of the encoder
-    if (column.audience == Audience::critic || (column.name == "task" && !spec.tasks.empty()))
-      continue;
+  // the critic's columns and the task's are no observations of the encoder
+  std::vector<ObsColumn> columns = spec.observations;
+  std::erase_if(columns, [&](const ObsColumn& column) {
+    return column.audience == Audience::critic || (column.name == "task" && !spec.tasks.empty());
+  });
+  // before its size: a picture of another one beside numbers would do as little
+  if (std::ranges::any_of(columns, is_picture) &&
+      std::ranges::any_of(columns, [](const auto& c) { return c.dtype == DType::f32; }))
+    throw Error(
+        "[tdmpc2] takes an image or columns of numbers, not both; use dreamer, which does, or ppo");
+  for (const auto& column : columns) {
     const bool image = is_picture(column);
     const bool square = image && column.shape[0] == kImageSide && column.shape[1] == kImageSide;
     if (square && shape.channels == 0) shape.channels = column.shape[2];
@@ -42,9 +49,6 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
                                           "setting, else use ppo"
                                     : "; use ppo"));
   }
-  if (shape.channels > 0 && shape.obs > 0)
-    throw Error(
-        "[tdmpc2] takes an image or columns of numbers, not both; use dreamer, which does, or ppo");
   if (shape.channels == 0 && shape.obs == 0)
     throw Error("[tdmpc2] the environment shows nothing that the policy may see");
 }

@@ -127,6 +127,14 @@ TEST(Tdmpc2ModelShape, what_the_model_cannot_take_is_refused) {
   tasks.tasks = {{.name = "a"}};
   o.episodic = true;
   for (const auto& spec : {categories, picture, tasks}) EXPECT_THROW(model_shape(o, spec), Error);
+  // what another size of the picture would not mend is said first
+  picture.observations.push_back({.name = "vector", .shape = {3}});
+  try {
+    model_shape(o, picture);
+    FAIL() << "a picture and numbers were taken";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("not both"), std::string::npos) << e.what();
+  }
   o.latent_dim = 20;
   EXPECT_THROW(model_shape(o, hockey_like()), Error);
   o.latent_dim = 64, o.num_q = 1;

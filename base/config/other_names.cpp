@@ -216,6 +216,12 @@ std::string unknown_setting(std::string_view name, const std::vector<std::string
   const std::string answer = ours ? "" : answer_to_setting(name, known);
   if (!answer.empty()) return answer;
   if (!near.empty()) return unknown_name("setting", name, known);
+  // what an environment of Python takes besides
+  constexpr std::string_view kEnv = "env.", kKwargs = "env.kwargs";
+  if (name.starts_with(kEnv) && std::ranges::find(known, kKwargs) != known.end())
+    return "unknown setting '" + std::string(name) +
+           "'; what gymnasium.make takes besides is JSON, env.kwargs='{\"" +
+           std::string(name.substr(kEnv.size())) + "\": <value>}'";
   // a list of them all would fill the screen
   return "unknown setting '" + std::string(name) + "'; --help lists the " +
          std::to_string(known.size()) + " there are";

@@ -91,5 +91,12 @@ TEST(OtherNames, an_unknown_setting_is_answered_without_a_list) {
                 std::to_string(kPpo.size()) + " there are");
 }
 
+TEST(OtherNames, an_argument_of_an_environment_of_python_goes_into_its_kwargs) {
+  EXPECT_EQ(unknown_setting("env.size", {"env.count", "env.kwargs"}),
+            "unknown setting 'env.size'; what gymnasium.make takes besides is JSON, "
+            "env.kwargs='{\"size\": <value>}'");
+  EXPECT_EQ(unknown_setting("env.size", {"env.length"}).find("kwargs"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace maglev

@@ -55,6 +55,9 @@ class TripleReader {
 
   void read_prolog(Line& line) {
     while (!line.done()) {
+      // neither form: between blanks or commas, most often
+      if (line.text().find('(', line.place()) == std::string_view::npos)
+        line.fail("head, relation and tail between tabs, or relation(head,tail)");
       const TextAtom atom = line.take_atom();
       for (const TextTerm* term : {&atom.first, &atom.second})
         if (term->variable)

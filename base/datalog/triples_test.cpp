@@ -81,6 +81,9 @@ TEST(Triples, a_mistake_is_named_with_its_place) {
             "[train.txt:1:9] expected a depth, a whole number, got '1.5'");
   // columns count characters
   EXPECT_TRUE(contains(error_of_triples("p('Zürich',"), "[train.txt:1:12] expected an argument"));
+  EXPECT_EQ(error_of_triples("anna mother bob\n"),
+            "[train.txt:1:1] expected head, relation and tail between tabs, or "
+            "relation(head,tail), got 'anna'");
   EXPECT_EQ(error_of_triples("a\tp\tb\na\tp\n"),
             "[train.txt:2:1] expected head, relation and tail between tabs, got 2 columns");
   EXPECT_EQ(error_of_triples("a\tp\tb\na\t \tb\n"),

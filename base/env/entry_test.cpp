@@ -28,5 +28,23 @@ TEST(EnvTable, answers_an_unknown_name_with_near_ones) {
   }
 }
 
+TEST(EnvTable, says_how_an_environment_of_gymnasiums_is_named) {
+  const auto answer = [](const char* name) -> std::string {
+    try {
+      find_env(name);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(answer("LunarLander-v3"),
+            "[env] unknown environment 'LunarLander-v3'; as one of Gymnasium's it is two words: "
+            "gymnasium env.id=LunarLander-v3");
+  EXPECT_EQ(answer("CartPole-v1"),
+            "[env] unknown environment 'CartPole-v1'; did you mean cartpole? As one of "
+            "Gymnasium's it is two words: gymnasium env.id=CartPole-v1");
+  EXPECT_EQ(answer("nothing-v").find("Gymnasium"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace maglev

@@ -123,8 +123,9 @@ inline std::vector<datalog::Atom> queries_of(const datalog::Graph& graph, const 
   if (queries.empty()) {
     const char* what = !wanted.empty() ? "; `maglev kg stats` counts them by depth"
                        : asked.with_rules
-                           ? " whose predicate is the head of a rule; give rules, or "
-                             "set env.only_with_rules=false"
+                           ? " whose predicate is the head of a rule; give rules in a rules.txt "
+                             "beside it, which `maglev kg mine` finds, or set "
+                             "env.only_with_rules=false"
                            : "; choose another env.split";
     throw Error("[kg] " + data.name + " has no " + split + " query" +
                 (wanted.empty() ? "" : " of depth " + std::string(asked.depths)) + what);

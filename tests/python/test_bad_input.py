@@ -72,6 +72,7 @@ def complaint(done):
         (["train", "tdmpc2", "pendulum_pixels", "train.replay_capacity=1e13"], "--shrink"),
         (["train", "PPO", "cartpole"], "did you mean ppo?"),
         (["train", "ppo", "CartPole-v1"], "did you mean cartpole?"),
+        (["train", "ppo", "my_envs:Rover-v0"], "it is two words: gymnasium env.id=my_envs:Rover-v0"),
         (["train", "ppo", "cartpole", "zzz=1"], "--help lists the"),
         (["train", "ppo", "cartpole", "--out", ""], "--out needs a value"),
         (["train", "ppo", "cartpole", "--sinks", ""], "--sinks needs a value"),
