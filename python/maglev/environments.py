@@ -47,6 +47,9 @@ class Spec:
         self.tasks = tuple(spec["tasks"])
         self.solved_at = spec["solved_at"]  # a mean return; 0: no such figure
 
+    def __repr__(self) -> str:
+        return f"Spec({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
     @property
     def discrete(self) -> bool:
         return bool(self.heads)

@@ -109,6 +109,10 @@ def test_episodes_begin_again_in_the_step_after_their_last():
     assert episodes > 40 and envs.totals()["episodes"] == episodes
 
 
+def test_a_spec_says_what_it_holds():
+    assert "name='vector'" in repr(made("cartpole").spec) and "heads=(2,), " in repr(made("cartpole").spec)
+
+
 def test_a_seed_is_a_sequence():
     a, b = maglev.make("acrobot", 5, seed=9), maglev.make("acrobot", 5, seed=1, threads=1)
     first, _ = a.reset()
