@@ -198,6 +198,22 @@ def test_a_run_without_traces_says_how_to_record_one(browser, tmp_path):
         assert not browser.faults()
 
 
+def test_the_newest_run_that_has_traces_is_shown_first(browser, tmp_path):
+    make_run(tmp_path / "runs" / "traced")
+    for file in (make_run(tmp_path / "runs" / "bare") / "traces").iterdir():
+        file.unlink()
+    status = json.loads((tmp_path / "runs" / "bare" / "run.json").read_text())
+    (tmp_path / "runs" / "bare" / "run.json").write_text(json.dumps(status | {"started": 9.0}))
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url + "traces.html")
+        browser.wait("document.querySelector('#state')?.textContent.includes('ppo on cartpole')")
+        assert browser.run("document.querySelector('#run').value") == "traced"
+        # one that was asked for stays
+        browser.open(url + "traces.html?again#run=bare")
+        browser.wait("document.querySelector('#state')?.textContent.includes('trace.window=50-55')")
+        assert not browser.faults()
+
+
 def test_the_page_is_for_everybody(browser, tmp_path):
     """Narrow, dark, and what axe-core finds."""
     make_run(tmp_path / "runs" / "a")

@@ -4,6 +4,7 @@ import { Flame, time } from "/flame.js";
 
 const REST_MS = 60; // a view that rests so long is asked for
 const TABLE_MS = 250;
+const MOST_ASKED = 50; // of the newest runs, for one that has traces
 const $ = (id) => document.getElementById(id);
 
 // what the address keeps: #run=a&trace=iter_5.json.gz&low=0&high=1000&find=gemm
@@ -194,6 +195,14 @@ async function list_traces() {
   await show_trace(run, wanted.name);
 }
 
+// most runs have none
+async function newest_traced(runs) {
+  for (const run of runs.slice(0, MOST_ASKED)) {
+    const { traces } = await ask("/api/traces", { run: run.name });
+    if (traces.length) return run;
+  }
+}
+
 // another choice begins with the whole of it
 function choose(words) {
   for (const name of ["run", "trace", "low", "high"]) kept.delete(name);
@@ -219,7 +228,7 @@ $("find").value = kept.get("find") ?? "";
 try {
   const { runs } = await ask("/api/runs");
   $("run").replaceChildren(...runs.map((run) => element("option", { value: run.name }, run.name)));
-  const wanted = runs.find((run) => run.name === kept.get("run"));
+  const wanted = runs.find((run) => run.name === kept.get("run")) ?? (await newest_traced(runs));
   if (wanted) $("run").value = wanted.name;
   await list_traces();
 } catch (error) {
