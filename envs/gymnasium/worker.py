@@ -388,6 +388,9 @@ def how_to_get(error):
 
 def as_modules_name(error, name):
     """How to name an environment that only a module registers; nothing where that is not what is wrong."""
+    module, colon, rest = name.partition(":")
+    if colon and module.endswith(".py") and isinstance(error, ModuleNotFoundError):
+        return f"; a module is named without .py: env.id={os.path.splitext(os.path.basename(module))[0]}:{rest}"
     if ":" in name or "Did you mean" in str(error):
         return ""
     if type(error).__name__ == "NamespaceNotFound":

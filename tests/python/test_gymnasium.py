@@ -287,6 +287,11 @@ def test_what_cannot_be_had_is_refused_before_anything_is_begun(engine, tmp_path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_file_is_told_from_its_module(engine, tmp_path):
+    done = engine("envs", "gymnasium", "env.id=gym_samples.py:Echo-v0", cwd=HERE)
+    assert done.returncode == 2 and done.stderr.endswith("named without .py: env.id=gym_samples:Echo-v0\n"), done.stderr
+
+
 def test_a_package_that_gymnasium_lacks_is_named(engine, tmp_path):
     """Modules of the test's in the places of those that this machine may have."""
     (tmp_path / "mujoco.py").write_text("")
