@@ -1,9 +1,8 @@
-"""Stages that measure: steps/s of whole runs, plans and updates, kernels and their references."""
+"""How a run is measured: its steps/s, the share of the time a GPU was busy, where the time went, its memory."""
 
 from __future__ import annotations
 
 import json
-import re
 import statistics
 import subprocess
 import threading
@@ -12,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from day import HOME, Day, Failed, Late, each
-from runs import GOODHART, SMALL_DREAMER, note_of
+from day import Day, Failed, each
+from runs import note_of
 
 
 class Busy:
@@ -66,11 +65,28 @@ class Speed:
     shares: dict  # of that time, by what it went into
     begin_s: float  # wall time
     end_s: float
+    memory: str = ""  # the most that its tensors took, in words
+
+
+def taken(rows: list[dict], planned: Path) -> str:
+    """The most memory of a run's rows of metrics, beside what it was planned to hold."""
+    where = "device" if any("memory/device_mib" in row for row in rows) else "tensors"
+
+    def most(column: str) -> float:
+        return max((row.get(column) or 0 for row in rows), default=0)
+
+    text = f"tensors {most(f'memory/{where}_mib'):,.0f} MiB"
+    if where == "device":
+        text += f", {most('memory/device_reserved_mib'):,.0f} MiB with what is kept for later"
+    if planned.exists():
+        text += f", {json.loads(planned.read_text())['total'] / 2**20:,.0f} MiB planned"
+    return text
 
 
 def speed(run: Path) -> Speed:
     metrics = run / "metrics.jsonl"
     rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    memory = taken(rows, run / "memory.json")
     rows = rows[len(rows) // 4 :]
     if len(rows) < 2:
         raise Failed("metrics.jsonl has too few rows")
@@ -83,7 +99,7 @@ def speed(run: Path) -> Speed:
     }
     # a row is written when it is there, and nothing behind the last: the file is as old as that
     end_s = metrics.stat().st_mtime
-    return Speed(steps / seconds, shares, end_s - seconds, end_s)
+    return Speed(steps / seconds, shares, end_s - seconds, end_s, memory)
 
 
 @dataclass(frozen=True)
@@ -95,6 +111,7 @@ class Case:
     steps: int
     quick_steps: int
     samples: int = 3
+    updates: float = 0  # a step, once it learns; told where that is what counts
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,8 @@ class Sample:
 def measure(day: Day, case: Case, number: int) -> Sample:
     steps = case.quick_steps if day.quick else case.steps
     with Busy(day) as busy:
-        words = [*case.words, "--bare", f"train.steps={steps}"]
+        # often enough that a short run's memory is seen behind its graphs
+        words = [*case.words, "--bare", f"train.steps={steps}", "train.monitor_every=2"]
         run = day.train(f"{case.name}_{number}", *words)
     measured = speed(run)
     return Sample(measured, busy.median(measured.begin_s, measured.end_s), note_of(run))
@@ -133,9 +151,9 @@ def sampled(day: Day, cases: list[Case]) -> dict[str, list[Sample]]:
                 if number < case.samples and day.left() > 1.1 * took_s[case.name]:
                     sample(case)
     finally:
-        for name, taken in samples.items():
-            if taken:
-                tell_speed(day, name, taken)
+        for case in cases:
+            if samples[case.name]:
+                tell_speed(day, case, samples[case.name])
     return samples
 
 
@@ -152,106 +170,32 @@ def where_time_went(day: Day, sample: Sample) -> str:
     return f"GPU busy {sample.busy:.0f} % at most (some kernel ran in the sample); {text}"
 
 
-def tell_speed(day: Day, name: str, taken: list[Sample]) -> None:
-    samples = sorted(taken, key=lambda sample: sample.speed.rate)
+def tell_speed(day: Day, case: Case, samples: list[Sample]) -> None:
+    samples = sorted(samples, key=lambda sample: sample.speed.rate)
     rates = [sample.speed.rate for sample in samples]
     middle = samples[len(samples) // 2]
     several = f"median of {len(samples)}, {rates[0]:,.0f} to {rates[-1]:,.0f}"
     spread = several if len(samples) > 1 else "one sample"
+    updates = f", {case.updates * middle.speed.rate:,.1f} updates/s" if case.updates else ""
     day.tell(
-        f"{name}: {middle.speed.rate:,.0f} steps/s ({spread}); "
-        f"{where_time_went(day, middle)}; {middle.note}"
+        f"{case.name}: {middle.speed.rate:,.0f} steps/s{updates} ({spread}); "
+        f"{where_time_went(day, middle)}; {middle.speed.memory}; {middle.note}"
     )
 
 
-def ppo_speed(day: Day) -> None:
-    """CartPole at three sizes, a quick day at the first."""
-    # 15 s and more at 25, 50 and 60 M steps/s
-    sizes = {1024: 384_000_000, 16384: 768_000_000, 131072: 960_000_000}
-    cases = []
-    for envs, steps in list(sizes.items())[: 1 if day.quick else None]:
-        shape = [f"env.count={envs}", "ppo.rollout=32", f"ppo.minibatch={envs * 8}"]
-        words = ["ppo", "cartpole", *shape, "train.precision=fp32"]
-        cases.append(Case(f"cartpole_{envs}x32_fp32", words, steps, quick_steps=200_000))
-    sampled(day, cases)
+def offered(day: Day, words: list, precision: str) -> bool:
+    """Whether the engine trains so there: it is asked, for what it offers is its own to say."""
+    # a limit that every plan fits: memory is not what is asked
+    asked = [*words, f"train.precision={precision}", "--device", day.device, "--memory", "1024T"]
+    said = day.run(day.engine, "plan", *asked, "--bare", "--no-time", "--json", good=(0, 2))
+    if '"parts"' in said:
+        return True
+    if "is not offered by" in said or f"is not what {day.place}" in said:
+        return False
+    raise Failed(f"`maglev plan` with {precision} said {said.strip()[:300]}")
 
 
-def precisions(day: Day, *wanted: str) -> list[str]:
-    """Those wanted; fp32 alone where a processor tries the script itself."""
-    return [name for name in wanted if name == "fp32" or day.place == "cuda"]
-
-
-def goodhart_speed(day: Day) -> None:
-    """The original's settings in each precision, the fastest first."""
-    # about 30 to 45 s at 380, 200 and 100 thousand steps/s
-    steps = {"bf16": 12_582_912, "tf32": 9_000_000, "fp32": 3_000_000}
-    words = ["ppo", "goodhart", "--config", HOME / "configs" / "ppo" / "goodhart_original.yaml"]
-    if day.quick:
-        words += ["env.count=4", "ppo.rollout=8", *GOODHART]
-    cases = [
-        Case(
-            f"goodhart_original_{precision}",
-            [*words, f"train.precision={precision}"],
-            steps[precision],
-            quick_steps=256,
-            samples=3 if precision == "bf16" else 1,
-        )
-        for precision in precisions(day, *steps)
-    ]
-    sampled(day, cases)
-
-
-def tdmpc2_speed(day: Day) -> None:
-    """Plans and updates as graphs; memory must not grow from the first plan to the last."""
-    counts = (
-        ["--plans", 1, "--updates", 1, "default"]
-        if day.quick
-        else ["--plans", 10000, "--updates", 200]
-    )
-    words = [day.build / "tests" / "device_throughput", "--device", day.place, *counts]
-    try:
-        tell_plans(day, day.run(*words))
-    except Late as late:
-        tell_plans(day, late.output)
-        raise
-
-
-def tell_plans(day: Day, output: str) -> None:
-    """A line for each figure among whatever libraries print besides; Failed where memory grew."""
-    grown = []
-    # the last line may be cut off
-    for line in re.findall(r"^\{.*\}$", output, re.M):
-        row = json.loads(line)
-        case = f"{row['case']} {row['what']} {row['precision']}, {row['rows']} together"
-        day.tell(
-            f"{case}: {row['ms']:.3f} ms waited for, {row['ms_queued']:.3f} ms queued, "
-            f"{row['rows_per_second']:,.0f} a second"
-        )
-        if row["bytes_after"] > row["bytes_before"]:
-            grown.append(f"{case}, from {row['bytes_before']} to {row['bytes_after']} bytes")
-    if grown:
-        raise Failed(f"memory grew over the calls of {'; '.join(grown)}")
-
-
-def dreamer_speed(day: Day) -> None:
-    """Steps/s at size 1m with vectors, an update of 16 x 64 rows every 4 steps, as graphs."""
-    small = SMALL_DREAMER[1:] if day.quick else ["dreamer.size=1m", "dreamer.train_ratio=256"]
-    words = ["dreamer", "cartpole", "env.count=4", *small]
-    # on a GPU it offers no bf16
-    cases = [
-        Case(
-            f"dreamer_1m_{precision}",
-            [*words, f"train.precision={precision}"],
-            steps=6_000,
-            quick_steps=1_000,
-            samples=3 if precision == "fp32" else 1,
-        )
-        for precision in precisions(day, "fp32", "tf32")
-    ]
-    sampled(day, cases)
-
-
-def kernel_figures(day: Day) -> None:
-    words = ["kernels", "bench", *(["gae"] if day.quick else []), "--device", day.place]
-    for line in day.run(day.engine, *words).splitlines():
-        day.tell(line)
+def precisions(day: Day, words: list, *wanted: str) -> list[str]:
+    """Those wanted that there are; fp32 alone where a processor tries the script itself."""
+    names = [name for name in wanted if name == "fp32" or day.place == "cuda"]
+    return [name for name in names if offered(day, words, name)]

@@ -23,6 +23,10 @@ SMALL_DREAMER = """
 env.count=4 dreamer.deter=32 dreamer.hidden=16 dreamer.stoch=4 dreamer.classes=4 dreamer.units=16
 dreamer.batch=4 dreamer.length=8 dreamer.train_ratio=32
 """.split()
+SMALL_PROVER = """
+env.data=countries_s1 env.count=4 ppo.rollout=8 ppo.minibatch=32 ppo.network.proof.embedding=16
+ppo.network.proof.width=16 ppo.network.proof.blocks=1
+""".split()
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from day import Day, Failed, Late, each
-from figures import dreamer_speed, goodhart_speed, kernel_figures, ppo_speed, tdmpc2_speed
 from runs import divergence, graphs, resume
+from speeds import (
+    dreamer_pixels_speed,
+    dreamer_speed,
+    goodhart_speed,
+    gymnasium_speed,
+    kernel_figures,
+    ppo_speed,
+    prover_speed,
+    tdmpc2_speed,
+)
 
 CONTEXTS = 6  # tests at once on a GPU
 
@@ -108,5 +117,8 @@ STAGES = {
     "resume": Stage(resume, 180),
     "divergence": Stage(divergence, 60),
     "dreamer": Stage(dreamer_speed, 150),
+    "dreamer_pixels": Stage(dreamer_pixels_speed, 420),
+    "prover": Stage(prover_speed, 300),
+    "gymnasium": Stage(gymnasium_speed, 240),
     "kernel_figures": Stage(kernel_figures, 150),
 }

@@ -80,6 +80,23 @@ def test_a_first_day_goes_on_where_it_stopped_and_says_what_failed(tmp_path):
     assert first_day(tmp_path, "--only", "resmue").returncode == 2
 
 
+def test_a_first_day_measures_pictures_the_prover_and_pythons_environments(tmp_path):
+    stages = ["dreamer_pixels", "prover", "gymnasium"]
+    done = first_day(tmp_path, "--only", ",".join(stages), "--build", ENGINE.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = facts_of(tmp_path)
+    (pixels,) = facts["dreamer_pixels"]
+    assert pixels.startswith("pendulum_pixels_1m_fp32: ") and " updates/s (one sample)" in pixels
+    assert "MiB planned" in pixels
+    rooms = [fact.split(":")[0] for fact in facts["prover"]]
+    assert rooms == ["prover_room_12_fp32", "prover_every_slot_fp32"]
+    names = [fact.split(":")[0] for fact in facts["gymnasium"]]
+    # a machine may do without Gymnasium
+    assert names == ["there is no Gymnasium"] or names == [
+        f"gymnasium_{algo}_{way}" for way in ("eager", "graphs") for algo in ("ppo", "tdmpc2")
+    ]
+
+
 # an engine that does nothing: one kernel is wrong, one run as graphs ends in another state
 STAND_IN = """#!{python}
 import json, sys
@@ -177,6 +194,41 @@ def test_a_runs_speed_is_of_the_time_behind_its_first_quarter(figures, tmp_path)
     )
 
 
+def test_a_runs_memory_is_the_most_of_its_rows_beside_its_plan(figures, tmp_path):
+    rows = [{"memory/tensors_mib": 9, "memory/device_mib": of} for of in (5, 70, 60)]
+    rows[1]["memory/device_reserved_mib"] = 2048
+    plan = tmp_path / "memory.json"
+    plan.write_text(json.dumps({"total": 81 << 20}))
+    assert figures.taken([{}, *rows], plan) == (
+        "tensors 70 MiB, 2,048 MiB with what is kept for later, 81 MiB planned"
+    )
+    assert figures.taken([{"memory/tensors_mib": 9}], tmp_path / "none") == "tensors 9 MiB"
+
+
+def test_updates_a_second_are_told_of_a_case_that_counts_them(figures, tmp_path):
+    write_rows(tmp_path / "run")
+    day = gpu_day(figures, tmp_path)
+    case = figures.Case("dreamer", [], steps=1, quick_steps=1, updates=0.25)
+    figures.tell_speed(day, case, [figures.Sample(figures.speed(tmp_path / "run"), None, "")])
+    assert day.facts[0].startswith("dreamer: 100 steps/s, 25.0 updates/s (one sample); ")
+
+
+def test_the_engine_says_which_precisions_are_measured(figures, tmp_path):
+    day = gpu_day(figures, tmp_path)
+    day.build, day.device, day.deadline = ENGINE.parent, "cpu", time.monotonic() + 60
+    words = ["dreamer", "pendulum_pixels", "dreamer.size=1m"]
+    assert figures.offered(day, words, "fp32") and not figures.offered(day, words, "tf32")
+    with pytest.raises(figures.Failed, match="dreamer.sise"):
+        figures.offered(day, ["dreamer", "cartpole", "dreamer.sise=1m"], "fp32")
+    # what it does not offer yet is measured once it does
+    day.device = "cuda:0"
+    has = {"fp32": '{"parts": {}}', "tf32": '{"parts": {}}', "bf16": "bf16 is not offered by dreamer"}
+    day.run = lambda *asked, **_: next(has[p] for p in has if f"train.precision={p}" in asked)
+    assert figures.precisions(day, words, *has) == ["fp32", "tf32"]
+    has["bf16"] = has["fp32"]
+    assert figures.precisions(day, words, *has) == ["fp32", "tf32", "bf16"]
+
+
 def test_every_case_gets_a_sample_before_any_gets_another(figures, tmp_path, monkeypatch):
     day, left = gpu_day(figures, tmp_path), [100.0]
     late = importlib.import_module("day").Late
@@ -190,7 +242,7 @@ def test_every_case_gets_a_sample_before_any_gets_another(figures, tmp_path, mon
     told = []
     day.left = lambda: left[0]
     monkeypatch.setattr(figures, "measure", forty_seconds)
-    monkeypatch.setattr(figures, "tell_speed", lambda _day, name, taken: told.append((name, taken)))
+    monkeypatch.setattr(figures, "tell_speed", lambda _day, case, taken: told.append((case.name, taken)))
     one, other = (figures.Case(name, [], steps=1, quick_steps=1) for name in ("one", "other"))
     # 20 s are too few for a third
     assert figures.sampled(day, [one, other]) == {"one": ["one 0"], "other": ["other 0"]}
@@ -351,7 +403,7 @@ def test_a_stage_reads_what_an_older_and_a_newer_ctest_say(figures, tmp_path):
 
 
 def test_figures_of_plans_are_told_among_other_lines_and_where_time_ran_out(figures, tmp_path):
-    day = gpu_day(figures, tmp_path)
+    day, speeds = gpu_day(figures, tmp_path), importlib.import_module("speeds")
     late = importlib.import_module("day").Late
     row = dict(case="default", what="plan", precision="fp32", rows=1, ms=1.5, ms_queued=1.0)
     row |= dict(rows_per_second=666.0, bytes_before=5, bytes_after=5)
@@ -362,11 +414,11 @@ def test_figures_of_plans_are_told_among_other_lines_and_where_time_ran_out(figu
 
     day.run = cut_off
     with pytest.raises(late):
-        figures.tdmpc2_speed(day)
+        speeds.tdmpc2_speed(day)
     assert day.facts == ["default plan fp32, 1 together: 1.500 ms waited for, 1.000 ms queued, 666 a second"]
     day.run = lambda *_: json.dumps(row | dict(bytes_after=6))
     with pytest.raises(figures.Failed, match="memory grew"):
-        figures.tdmpc2_speed(day)
+        speeds.tdmpc2_speed(day)
 
 
 def test_a_first_day_builds_first_and_again_where_the_build_is_not(figures, tmp_path):
