@@ -83,6 +83,27 @@ class Tried {
   std::unique_ptr<PpoPolicy> policy_;
 };
 
+constexpr int64_t kF32 = 4;
+
+// bytes of a number that layers leave: on a processor what bf16 keeps beyond panels was not fitted
+int64_t rounded_bytes(const AlgoContext& context) {
+  const bool low = context.precision == Precision::bf16 || context.precision == Precision::fp16;
+  return low && context.device.is_cuda() ? 2 : kF32;
+}
+
+// bytes of `copies` of the outputs of a row that no convolution gives
+int64_t dense_bytes(const RowCost& cost, int64_t copies, const AlgoContext& context) {
+  const int64_t dense = cost.outputs - cost.convolved;
+  const int64_t rounded = std::max<int64_t>(0, cost.rounded - cost.convolved);
+  return copies * (kF32 * (dense - rounded) + rounded_bytes(context) * rounded);
+}
+
+// bytes of what a pass keeps of a weight beside it: all of them, rounded
+int64_t rounded_weights(const AlgoContext& context) {
+  const int64_t bytes = rounded_bytes(context);
+  return bytes < kF32 ? bytes : 0;
+}
+
 // rows of a shard that is cut for threads
 int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   int64_t rows = o.shard_rows;
@@ -163,7 +184,6 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
 std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& context) {
   const auto made = unmade(o, context);
   const ActorCritic& network = *made;
-  constexpr int64_t f32 = 4;
   const int64_t parameters = parameter_count(network);
   const int64_t shard = shard_rows(o, context, network);
   const int64_t lanes = lane_count(context, minibatch_rows(o, context), shard);
@@ -175,9 +195,9 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
                   ? lane_count(context, panel_rows_at_once(o, context), shard)
                   : 1;
   // advantages, returns, valid, targets, old values, errors; the permutation
-  int64_t row = 6 * f32 + 8;
+  int64_t row = 6 * kF32 + 8;
   // with others, columns of all processes that statistics are taken of
-  if (context.processes > 1) row += context.processes * (o.normalize_reward ? 12 : 4) * f32;
+  if (context.processes > 1) row += context.processes * (o.normalize_reward ? 12 : 4) * kF32;
   // what convolutions leave, with what their kernels work in; fitted
   constexpr double kConvolved = 1.12;
   const RowCost cost = network.cost();
@@ -185,17 +205,20 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   // in pairs each weight twice, straight and turned, and each activation, both ways
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   std::vector<MemoryPart> parts{
-      {"parameters and optimiser", (3 + pairs) * f32 * parameters},
+      {"parameters and optimiser", (3 + pairs) * kF32 * parameters},
       // and one rounded, where others add it
-      {"gradients", (lanes * f32 + (context.processes > 1 ? 2 : 0)) * parameters},
+      {"gradients", (lanes * kF32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
-       f32 * working *
-           (cost.scratch + shard * ((3 + pairs) * (cost.outputs - cost.convolved) + images))},
+       working * (kF32 * cost.scratch + shard * (dense_bytes(cost, 3 + pairs, context) +
+                                                 rounded_bytes(context) * images))},
+      {"rounded weights", rounded_weights(context) * parameters},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
   if (o.leash > 0) {
-    int64_t leash = f32 * 3 * o.rollout * context.rows;
-    for (const MemoryPart& part : planned_policy_memory(o, context)) leash += part.bytes;
+    int64_t leash = kF32 * 3 * o.rollout * context.rows;
+    AlgoContext exact = context;
+    exact.precision = Precision::fp32;
+    for (const MemoryPart& part : planned_policy_memory(o, exact)) leash += part.bytes;
     parts.push_back({"leash", leash});
   }
   return parts;
@@ -204,16 +227,16 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
 std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContext& context) {
   const auto made = unmade(o, context);
   const ActorCritic& network = *made;
-  constexpr int64_t f32 = 4;
   const int64_t parameters = parameter_count(network);
   // a thread acts for a block of rows at a time
   const int64_t threads = context.pool && !context.device.is_cuda() ? context.pool->threads() : 1;
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   const RowCost cost = network.cost();
-  return {{"parameters", (1 + pairs) * f32 * parameters},
-          {"activations",
-           f32 * threads *
-               (cost.scratch + (1 + pairs) * block_rows(o, context, network) * cost.outputs)}};
+  const int64_t row =
+      dense_bytes(cost, 1 + pairs, context) + rounded_bytes(context) * (1 + pairs) * cost.convolved;
+  return {{"parameters", (1 + pairs) * kF32 * parameters},
+          {"rounded weights", rounded_weights(context) * parameters},
+          {"activations", threads * (kF32 * cost.scratch + block_rows(o, context, network) * row)}};
 }
 
 std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {

@@ -46,6 +46,8 @@ struct RowCost {
   int64_t passing = 0;
   /// Numbers a thread works in besides, however many rows there are; layers take turns.
   int64_t scratch = 0;
+  /// Of the outputs those that are kept in 16 bits where a run's precision is bf16 or fp16.
+  int64_t rounded = 0;
   RowCost operator+(const RowCost& other) const {
     return {multiply_adds + other.multiply_adds,
             outputs + other.outputs,
@@ -53,7 +55,8 @@ struct RowCost {
             convolved + other.convolved,
             seen + other.seen,
             passing > other.passing ? passing : other.passing,
-            scratch > other.scratch ? scratch : other.scratch};
+            scratch > other.scratch ? scratch : other.scratch,
+            rounded + other.rounded};
   }
 };
 /// Of layers that use each of these parameters once a row.

@@ -1,5 +1,7 @@
 #include "engine/nn/trunk_network.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 
 #include "engine/nn/autocast.h"
@@ -88,10 +90,12 @@ void TrunkNetwork::absorb(const std::vector<at::Tensor>& columns, int64_t T, Gro
 }
 
 RowCost TrunkNetwork::cost() const {
-  auto cost = policy_trunk_->cost() + critic_->cost() + cost_of(value_head_->parameters()) +
-              cost_of(parameters(/*recurse=*/false));
-  if (value_trunk_) cost = cost + value_trunk_->cost();
-  return cost;
+  auto trunks = policy_trunk_->cost() + critic_->cost();
+  if (value_trunk_) trunks = trunks + value_trunk_->cost();
+  // but for what heads take, which is in f32
+  const int64_t taken = policy_trunk_->features() + critic_->features();
+  trunks.rounded = std::max<int64_t>(0, trunks.outputs - taken);
+  return trunks + cost_of(value_head_->parameters()) + cost_of(parameters(/*recurse=*/false));
 }
 
 std::optional<DenseStacks> TrunkNetwork::dense() const {

@@ -277,6 +277,36 @@ TEST(MemoryPlan, of_a_captured_run_is_that_of_an_eager_one) {
   EXPECT_EQ(total("train.graph=on"), total("train.graph=off"));
 }
 
+// layers of trunks leave 16 bits a number; what norms and embeddings of the prover leave stays f32
+TEST(MemoryPlan, of_a_gpu_counts_activations_in_the_precision_they_are_kept_in) {
+  using Settings = std::vector<std::string>;
+  const auto part = [](const char* env, const Settings& settings, Precision precision,
+                       const std::string& name) {
+    const Placement gpu{.device = at::Device(at::kCUDA, 0),
+                        .threads = 1,
+                        .precision = precision,
+                        .device_bytes = int64_t(80) << 30};
+    for (const MemoryPart& p : plan_memory(*experiment_of({"ppo", env, settings}), gpu).parts)
+      if (p.name == name) return double(p.bytes);
+    return 0.;
+  };
+  // in fp32 the second is on panels, which hold less than a minibatch: tf32 has the same layers
+  for (const auto& [env, settings] :
+       {std::pair{"goodhart", Settings{"ppo.network.kind=cnn", "ppo.minibatch=4096"}},
+        {"cartpole", Settings{"ppo.network.hidden=[256,256,256]", "ppo.minibatch=4096"}}}) {
+    const double wide = part(env, settings, Precision::tf32, "activations");
+    EXPECT_EQ(part(env, settings, Precision::tf32, "rounded weights"), 0) << env;
+    for (const Precision low : {Precision::bf16, Precision::fp16}) {
+      EXPECT_GT(part(env, settings, low, "activations"), 0.5 * wide) << env;
+      EXPECT_LT(part(env, settings, low, "activations"), 0.7 * wide) << env;
+      EXPECT_GT(part(env, settings, low, "rounded weights"), 0) << env;
+    }
+  }
+  const Settings proof{"env.data=countries_s1", "ppo.network.kind=proof"};
+  EXPECT_EQ(part("kg", proof, Precision::bf16, "activations"),
+            part("kg", proof, Precision::tf32, "activations"));
+}
+
 TEST(MemoryPlan, sizes_are_read_with_their_unit) {
   EXPECT_EQ(parse_bytes("512MiB"), int64_t(512) << 20);
   EXPECT_EQ(parse_bytes("1.5 G"), int64_t(3) << 29);
