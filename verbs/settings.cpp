@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "verbs/hardware.h"
 #include "verbs/notes.h"
 
@@ -32,6 +33,10 @@ AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first) {
     print_notes({"taken as " + pair.algo + " " + pair.env + ": the algorithm comes first"});
   }
   return pair;
+}
+
+bool names_device(const std::vector<std::string>& settings) {
+  return std::ranges::any_of(settings, [](const auto& s) { return name_part(s) == "device"; });
 }
 
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,

@@ -22,6 +22,9 @@ struct AlgoOnEnv {
 /// says so.
 AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first = 0);
 
+/// Whether name=value `settings` say where to compute: of verbs that take a processor unless they do.
+bool names_device(const std::vector<std::string>& settings);
+
 struct LoadedSettings {
   std::string proven;  ///< the proven file as it is found from the checkout; empty: there is none
   std::vector<std::string> notes;  ///< lines for people

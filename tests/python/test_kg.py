@@ -111,6 +111,15 @@ def test_a_graph_that_has_moved_is_named_anew(engine, tmp_path):
     words = "only env.data=FOLDER may be given, got 'env.atoms=3'"
     done = engine("prove", run, query, "env.atoms=3")
     assert done.returncode == 2 and words in done.stderr
+    # a policy acts where it is told to; a search without one is a processor's
+    for words in (("prove", run, query, "--search", "policy"), ("rank", run, "--queries", 2)):
+        done = engine(*words, "--json", f"env.data={moved}", "device=cpu")
+        assert done.returncode in (0, 1) and json.loads(done.stdout).get("device", "cpu") == "cpu", done.stderr
+        done = engine(*words, f"env.data={moved}", "device=cuda:99")
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "cuda" in done.stderr, done.stderr
+    done = engine("prove", run, query, f"env.data={moved}", "device=cpu")
+    assert done.returncode == 2 and "device= goes with --search policy" in done.stderr
+    assert "did not expect 'device=cuda'" in refused(engine, "embed", moved, "--out", tmp_path / "e", "device=cuda")
 
 
 def test_a_run_on_a_folder_of_the_callers_goes_on_from_everywhere(engine, tmp_path):

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include <ATen/ATen.h>
+
 #include "base/core/error.h"
 #include "base/trace/span.h"
 
@@ -21,20 +23,18 @@ const Kg::Params& params_of(const Experiment& experiment) {
 
 }  // namespace
 
-PolicyScores::PolicyScores(RunPolicy& run)
-    : run_(run),
-      params_(params_of(run.experiment())),
-      spec_(run.experiment().spec()),
+PolicyScores::PolicyScores(const Experiment& experiment, Policy& policy, at::Device device)
+    : experiment_(experiment),
+      policy_(policy),
+      params_(params_of(experiment)),
+      spec_(experiment.spec()),
       constants_(int32_t(spec_.observations[0].vocabulary[1]) - 2 * params_.atoms - 1),
       predicates_(int32_t(spec_.observations[0].vocabulary[0]) - 4),
-      rows_(std::min(run.policy().block_rows(), kMostRows)),
-      columns_(
-          make_columns(spec_, {}, {.observed = 2, .acted = 1}, rows_, at::TensorOptions(at::kCPU))),
-      window_(spec_, columns_, {.T = 1, .rows = rows_, .block_rows = rows_}) {}
+      step_(spec_, {}, std::min(policy.block_rows(), kMostRows), device) {}
 
 std::vector<int32_t> PolicyScores::show(const datalog::Expansion& expansion, int64_t row) {
   using datalog::Atom;
-  const TimeStep& step = window_.step(0);
+  const TimeStep& step = step_.host();
   const int32_t A = params_.atoms, S = int32_t(spec_.action.categories());
   auto* state = static_cast<Atom*>(step.obs[0].data_ptr()) + row * A;
   auto* successors = static_cast<Atom*>(step.obs[1].data_ptr()) + row * S * A;
@@ -71,19 +71,21 @@ std::vector<int32_t> PolicyScores::show(const datalog::Expansion& expansion, int
 
 void PolicyScores::operator()(std::span<const datalog::Expansion> expansions,
                               std::span<float> scores) {
+  const auto rows = size_t(step_.rows());
   size_t next = 0;
-  for (size_t begin = 0; begin < expansions.size(); begin += size_t(rows_)) {
-    const size_t count = std::min(expansions.size() - begin, size_t(rows_));
+  for (size_t begin = 0; begin < expansions.size(); begin += rows) {
+    const size_t count = std::min(expansions.size() - begin, rows);
     std::vector<std::vector<int32_t>> places;
     {
       const auto span = maglev::trace::stage("show");
       for (size_t i = 0; i < count; ++i) places.push_back(show(expansions[begin + i], int64_t(i)));
     }
     const auto span = maglev::trace::stage("act");
-    const at::Tensor all = run_.policy().log_probs(cut_rows(window_.step(0), 0, int64_t(count)));
+    at::Tensor all = policy_.log_probs(step_.shown(int64_t(count)));
     if (!all.defined())
-      throw Error("[prove] " + std::string(run_.experiment().algo().name) +
+      throw Error("[prove] " + std::string(experiment_.algo().name) +
                   " does not tell how likely its actions are; take a run of ppo");
+    all = all.cpu();
     const float* log_probs = all.const_data_ptr<float>();
     for (size_t i = 0; i < count; ++i)
       for (int32_t place : places[i])

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/play/run_policy.h"
 #include "engine/train/training_run.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
@@ -26,7 +27,7 @@ std::string small_run(const std::string& env, const std::vector<std::string>& se
 
 TEST(PolicyScores, are_what_the_policy_thinks_in_the_environment) {
   RunPolicy run(small_run("kg", {"env.data=countries_s2", "env.skip_unary=0"}));
-  PolicyScores scores(run);
+  PolicyScores scores(run.experiment(), run.policy());
   const Kg::Params& p = scores.params();
   std::vector<std::max_align_t> memory(Kg::asset_bytes(p) / 16 + 1),
       slot(Kg::state_bytes(p) / 16 + 1);
@@ -80,7 +81,7 @@ TEST(PolicyScores, are_what_the_policy_thinks_in_the_environment) {
 
 TEST(PolicyScores, find_the_proofs_that_a_search_finds) {
   RunPolicy run(small_run("kg", {"env.data=countries_s1"}));
-  PolicyScores scores(run);
+  PolicyScores scores(run.experiment(), run.policy());
   const datalog::Graph& graph = datalog::open_graph("countries_s1");
   for (const datalog::Atom& query : graph.dataset.test) {
     datalog::SearchOptions options{.strategy = datalog::Strategy::beam, .width = 1000};
@@ -91,7 +92,8 @@ TEST(PolicyScores, find_the_proofs_that_a_search_finds) {
 
 TEST(PolicyScores, other_runs_are_refused) {
   RunPolicy run(small_run("cartpole", {}));
-  EXPECT_TRUE(contains(error_of([&] { PolicyScores scores(run); }), "got one of cartpole"));
+  EXPECT_TRUE(contains(error_of([&] { PolicyScores scores(run.experiment(), run.policy()); }),
+                       "got one of cartpole"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "base/datalog/dataset.h"
 #include "base/datalog/search.h"
 #include "base/trace/span.h"
+#include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
@@ -26,6 +27,7 @@
 #include "verbs/prove/result.h"
 #include "verbs/prove/result_json.h"
 #include "verbs/prove/tree_text.h"
+#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -83,9 +85,10 @@ datalog::Dataset data_of(const std::string& name, const std::vector<std::string>
   }
   const auto experiment = experiment_of(name);
   for (const std::string& setting : settings) {
+    if (setting.starts_with("device=")) continue;
     if (!setting.starts_with("env.data="))
       throw Error("[prove] of a run's settings only env.data=FOLDER may be given, got '" + setting +
-                  "'");
+                  "'; with --search policy device= too");
     experiment->table().override_with(setting);
   }
   const Field* data = experiment->table().find("env.data");
@@ -112,6 +115,8 @@ void expect_flags(const Arguments& arguments) {
     refuse("--width", "goes with --search beam or policy");
   if (arguments.choice<Kind>("--search") != Kind::policy)
     refuse("--checkpoint", "goes with --search policy");
+  if (arguments.choice<Kind>("--search") != Kind::policy && names_device(arguments.settings()))
+    throw Error("[prove] device= goes with --search policy: other searches are a processor's");
   if (!arguments.has("--html") && !arguments.has("--trace") && !arguments.has("--out"))
     refuse("--overwrite", "goes with --html FILE, --trace FILE or --out DIR");
 }
@@ -160,17 +165,17 @@ int run(const std::vector<std::string>& words) {
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
   expect_flags(arguments);
-  Traced traced(arguments, entry(), /*on_device=*/false);
+  Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
   const datalog::Dataset data = data_of(arguments.positional()[0], traced.settings());
   print_notes(run_notes(arguments.positional()[0], traced.settings()));
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
-  const auto end_trace = [&](int threads) {
+  const auto end_trace = [&](int threads, const std::string& device) {
     for (const std::string& line : traced.finish({.run = arguments.positional()[0],
                                    .algorithm = "prove",
                                    .environment = data.name,
-                                   .device = "cpu",
+                                   .device = device,
                                    .threads = threads}))
       if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
   };
@@ -190,7 +195,7 @@ int run(const std::vector<std::string>& words) {
                                   : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
     if (folder)
       datalog::write_dataset(with_depths(data, answers), *folder, arguments.has("--overwrite"));
-    end_trace(int(answers.asked.threads));
+    end_trace(int(answers.asked.threads), "cpu");
     return 0;
   }
 
@@ -202,8 +207,9 @@ int run(const std::vector<std::string>& words) {
     if (!is_run(name))
       throw Error("[prove] --search policy needs a run's folder in the place of " + name);
     run = std::make_unique<RunPolicy>(name, arguments.value("--checkpoint").value_or("latest"),
-                                      traced.settings(), "cpu");
-    policy.emplace(*run);
+                                      traced.settings(),
+                                      names_device(traced.settings()) ? "" : "cpu");
+    policy.emplace(run->experiment(), run->policy(), run->placement().device);
   }
   const auto page = arguments.output("--html");
   const Result result = search(data, arguments, policy ? &*policy : nullptr);
@@ -211,7 +217,7 @@ int run(const std::vector<std::string>& words) {
   print(arguments.has("--json")
             ? result_json(result)
             : result_text(result, arguments.has("--trees"), probe_terminal(STDOUT_FILENO)));
-  end_trace(/*threads=*/1);
+  end_trace(/*threads=*/1, run ? run->placement().device.str() : "cpu");
   return result.proofs.empty() ? 1 : 0;
 }
 

@@ -25,6 +25,7 @@
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
+#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/verb.h"
@@ -298,15 +299,17 @@ int run(const std::vector<std::string>& words) {
     throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
 
   // the run's policy, in its environment but for what was asked to differ
-  Traced traced(arguments, entry(), /*on_device=*/false);
+  Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
   for (const auto& setting : traced.settings())
-    if (!setting.starts_with("env.") && !setting.starts_with("threads="))
-      throw Error("[rank] only env.* settings and threads may differ from training, got '" +
+    if (!setting.starts_with("env.") && !setting.starts_with("threads=") &&
+        !setting.starts_with("device="))
+      throw Error("[rank] only env.* settings, threads and device may differ from training, got '" +
                   setting + "'");
   print_notes(run_notes(folder, traced.settings()));
   RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
-                "cpu");
-  Prover prover(run.experiment(), run.policy(), run.pool());
+                names_device(traced.settings()) ? "" : "cpu");
+  const at::Device device = run.placement().device;
+  Prover prover(run.experiment(), run.policy(), run.pool(), device);
 
   // questions, embeddings, proofs, scores
   const datalog::Graph& graph = datalog::open_graph(std::string(prover.params().data.view()));
@@ -324,6 +327,7 @@ int run(const std::vector<std::string>& words) {
   Json report{{"run", folder},
               {"checkpoint", run.checkpoint()},
               {"step", run.identity().step},
+              {"device", device.str()},
               {"candidates", r.candidates},
               {"tried", r.tried},
               {"different", r.counts.tried},
@@ -361,7 +365,7 @@ int run(const std::vector<std::string>& words) {
     return traced.finish({.run = folder,
                           .algorithm = run.experiment().algo().name,
                           .environment = run.experiment().env().name,
-                          .device = run.placement().device.str(),
+                          .device = device.str(),
                           .threads = run.placement().threads});
   };
   // what is slower than it was to be
@@ -382,10 +386,10 @@ int run(const std::vector<std::string>& words) {
               graph.dataset.name.c_str(), long(run.identity().step), r.questions.size(),
               long(r.candidates));
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  std::printf("%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads\n",
+  std::printf("%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads%s\n",
               each_ms, long(r.counts.tried),
               double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
-              run.placement().threads);
+              run.placement().threads, device.is_cpu() ? "" : (" beside " + device.str()).c_str());
   if (shortlist > 0)
     std::printf("%ld of %ld candidates tried: %.3g ms of proving a candidate of all\n",
                 long(r.tried), long(r.candidates), 1e3 * r.seconds / double(r.candidates));

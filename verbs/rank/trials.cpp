@@ -10,12 +10,13 @@
 
 #include "base/core/error.h"
 #include "base/trace/span.h"
-#include "engine/data/step_window.h"
+#include "engine/play/host_step.h"
 
 namespace maglev::verbs::rank {
 namespace {
 
-constexpr int64_t kMostRows = 128;
+// rows of a part: of a thread, and of a device, which wants more at once
+constexpr int64_t kMostRows = 128, kMostRowsOnDevice = 1024;
 constexpr int64_t kRowsPerPart =
     4;  // queries of a part, in rows: what is left at its end is little
 constexpr std::align_val_t kAlign{64};
@@ -28,10 +29,11 @@ struct AtomHash {
 
 void Prover::Free::operator()(Kg::Assets* assets) const { ::operator delete(assets, kAlign); }
 
-Prover::Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool)
+Prover::Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool, at::Device device)
     : experiment_(experiment),
       policy_(policy),
       pool_(pool),
+      device_(device),
       params_(static_cast<const Kg::Params*>(experiment.env_params())) {
   if (std::string(experiment.env().name) != "kg")
     throw Error("[rank] ranks what proves: runs of environment kg, got one of " +
@@ -58,9 +60,7 @@ class Prover::Part {
         spec_(prover.experiment_.spec()),
         state_bytes_((Kg::state_bytes(*prover.params_) + 15) / 16 * 16),
         states_(size_t(rows) * state_bytes_ / sizeof(std::max_align_t) + 1),
-        columns_(make_columns(spec_, prover.columns_, {.observed = 2, .acted = 1}, rows,
-                              at::TensorOptions(at::kCPU))),
-        window_(spec_, columns_, {.T = 1, .rows = rows, .block_rows = rows}),
+        step_(spec_, prover.columns_, rows, prover.device_),
         trial_of_row_(size_t(rows)) {}
 
   void run(std::span<const datalog::Atom> queries, std::span<Trial> trials, ActMode mode,
@@ -73,16 +73,11 @@ class Prover::Part {
     active_ = 0;
     while (active_ < rows && next < queries.size()) take(active_++, next++, queries);
     for (; active_ > 0; ++key.step) {
-      TimeStep step = cut_rows(window_.step(0), 0, active_);
-      Carry part = carry.rows(0, active_);
-      {
-        const auto span = maglev::trace::stage("act");
-        prover_.policy_.act(step, part, mode, key);
-      }
+      act(carry, mode, key);
       const auto span = maglev::trace::stage("env_step");
       // each row steps; one that has ended takes the next query, or the last row's place
       for (int64_t row = active_ - 1; row >= 0; --row) {
-        if (!move(row, step, trials)) continue;
+        if (!move(row, trials)) continue;
         if (next < queries.size()) take(row, next++, queries);
         else if (--active_ != row) follow(row, active_);
       }
@@ -92,12 +87,22 @@ class Prover::Part {
   TrialCounts counts;
 
  private:
+  void act(Carry& carry, ActMode mode, const ActKey& key) {
+    const auto span = maglev::trace::stage("act");
+    // other parts step their rows meanwhile
+    std::unique_lock<std::mutex> alone(prover_.acting_, std::defer_lock);
+    if (!prover_.device_.is_cpu()) alone.lock();
+    TimeStep step = step_.shown(active_);
+    Carry part = carry.rows(0, active_);
+    prover_.policy_.act(step, part, mode, key);
+    step_.bring_back(active_);
+  }
   Kg::State& state(int64_t row) {
     return *reinterpret_cast<Kg::State*>(reinterpret_cast<std::byte*>(states_.data()) +
                                          size_t(row) * state_bytes_);
   }
   void show(int64_t row) {
-    const TimeStep& step = window_.step(0);
+    const TimeStep& step = step_.host();
     std::byte* columns[kMaxObsColumns];
     int64_t bytes[kMaxObsColumns];
     for (size_t c = 0; c < step.obs.size(); ++c) {
@@ -120,7 +125,8 @@ class Prover::Part {
     show(row);
   }
   /// One step; whether the episode is over.
-  bool move(int64_t row, const TimeStep& step, std::span<Trial> trials) {
+  bool move(int64_t row, std::span<Trial> trials) {
+    const TimeStep& step = step_.host();
     Trial& trial = trials[trial_of_row_[size_t(row)]];
     if (prover_.log_prob_ >= 0)
       trial.log_prob += step.extra[size_t(prover_.log_prob_)].const_data_ptr<float>()[row];
@@ -144,8 +150,7 @@ class Prover::Part {
   EnvSpec spec_;
   size_t state_bytes_;
   std::vector<std::max_align_t> states_;
-  Batch columns_;
-  StepWindow window_;
+  HostStep step_;
   std::vector<size_t> trial_of_row_;
   int64_t active_ = 0;
 };
@@ -167,7 +172,8 @@ std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, ActMode
 
   // parts of fixed size, one after another on each thread
   std::vector<Trial> trials(different.size());
-  const int64_t rows = std::min(policy_.block_rows(), kMostRows);
+  const int64_t rows =
+      std::min(policy_.block_rows(), device_.is_cpu() ? kMostRows : kMostRowsOnDevice);
   const int64_t size = rows * kRowsPerPart, count = int64_t(different.size());
   const int64_t parts = (count + size - 1) / size;
   std::vector<TrialCounts> counts(static_cast<size_t>(parts));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -33,8 +34,9 @@ struct TrialCounts {
 class Prover {
  public:
   /// `experiment` is one of environment kg, whose settings say how deep proofs go. Throws Error for
-  /// another. All outlive it.
-  Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool);
+  /// another. `policy` is on `device`; threads step the environment. All outlive it.
+  Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool,
+         at::Device device = at::kCPU);
 
   const Kg::Params& params() const { return *params_; }
   const Kg::Assets& assets() const { return *assets_; }
@@ -53,6 +55,8 @@ class Prover {
   const Experiment& experiment_;
   Policy& policy_;
   ThreadPool& pool_;
+  at::Device device_;
+  std::mutex acting_;  ///< on a device, whose policy has room for one call
   const Kg::Params* params_;
   std::unique_ptr<Kg::Assets, Free> assets_;
   std::vector<ExtraColumn> columns_;
