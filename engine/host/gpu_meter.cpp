@@ -84,7 +84,7 @@ GpuUsage GpuMeter::sample() {
   return usage;
 }
 
-double GpuMeter::nvidia_busy() {
+void GpuMeter::find_nvidia_busy(GpuUsage& usage) {
   // the mean of what the driver kept since: one look a sample would meet the loop always at the
   // same place
   std::vector<NvmlSample> samples;
@@ -98,23 +98,29 @@ double GpuMeter::nvidia_busy() {
     if (!get(samples.data()) || kind != kNvmlUnsigned) samples.clear();
     samples.resize(std::min(samples.size(), size_t(count)));
   }
-  double sum = 0, number = 0;
+  double sum = 0, number = 0, least = 100, most = 0;
   unsigned long long newest = seen_;
   for (const auto& [time, value] : samples) {
     if (time <= seen_ || value.number > 100) continue;
-    sum += value.number, ++number;
+    const double percent = value.number;
+    sum += percent, ++number;
+    least = std::min(least, percent), most = std::max(most, percent);
     newest = std::max(newest, time);
   }
   seen_ = newest;
-  if (number > 0) return sum / number / 100;
+  if (number > 0) {
+    usage.busy = sum / number / 100;
+    usage.busy_min = least / 100, usage.busy_max = most / 100;
+    return;
+  }
   // a device that rests may have given it none
   NvmlUse use{};
-  if (!nvml_->call("nvmlDeviceGetUtilizationRates", nvidia_, &use)) return GpuUsage::kUnknown;
-  return believed(use.gpu, 0, 100) / 100;
+  if (nvml_->call("nvmlDeviceGetUtilizationRates", nvidia_, &use))
+    usage.busy = believed(use.gpu, 0, 100) / 100;
 }
 
 void GpuMeter::sample_nvidia(GpuUsage& usage) {
-  usage.busy = nvidia_busy();
+  find_nvidia_busy(usage);
   unsigned long long millijoules = 0;
   unsigned number = 0;
   if (nvml_->call("nvmlDeviceGetTotalEnergyConsumption", nvidia_, &millijoules))

@@ -20,6 +20,9 @@ struct GpuUsage {
   /// Share of the time since the sample before, 0 to 1, in which something ran: full long before
   /// the device is. Where the library keeps none of that time, of its last moment.
   double busy = kUnknown;
+  /// The least and the greatest of the library's own samples that `busy` is the mean of; not told
+  /// where it keeps none.
+  double busy_min = kUnknown, busy_max = kUnknown;
   double joules = kUnknown;   ///< taken so far; begins anew with the driver
   double watts = kUnknown;    ///< now; of devices that do not count energy
   double celsius = kUnknown;  ///< of the chip
@@ -50,7 +53,7 @@ class GpuMeter {
  private:
   bool find_nvidia(const std::string& address);
   bool find_amd(const std::string& address);
-  double nvidia_busy();
+  void find_nvidia_busy(GpuUsage& usage);
   void sample_nvidia(GpuUsage& usage);
   void sample_amd(GpuUsage& usage) const;
 

@@ -19,8 +19,8 @@ struct Wrong {
 
 // of a device for which nothing but the time is told
 bool says_nothing(const GpuUsage& usage) {
-  for (const double figure :
-       {usage.busy, usage.joules, usage.watts, usage.celsius, usage.mhz, usage.memory})
+  for (const double figure : {usage.busy, usage.busy_min, usage.busy_max, usage.joules, usage.watts,
+                              usage.celsius, usage.mhz, usage.memory})
     if (!std::isnan(figure)) return false;
   return true;
 }
@@ -38,7 +38,10 @@ TEST(GpuMeter, nvml_tells_what_the_device_at_an_address_does) {
 TEST(GpuMeter, busy_is_the_mean_of_what_came_since_the_sample_before) {
   GpuMeter meter(kNvidiaPlace, {.nvml = kFakeMeters});
   EXPECT_DOUBLE_EQ(meter.sample().busy, 1);
-  EXPECT_DOUBLE_EQ(meter.sample().busy, 0.2);
+  const GpuUsage usage = meter.sample();
+  EXPECT_DOUBLE_EQ(usage.busy, 0.2);
+  EXPECT_DOUBLE_EQ(usage.busy_min, 0.1);
+  EXPECT_DOUBLE_EQ(usage.busy_max, 0.3);
 }
 
 TEST(GpuMeter, a_device_without_history_tells_of_its_last_moment) {
@@ -46,6 +49,7 @@ TEST(GpuMeter, a_device_without_history_tells_of_its_last_moment) {
   GpuMeter meter(kNvidiaPlace, {.nvml = kFakeMeters});
   const GpuUsage usage = meter.sample();
   EXPECT_DOUBLE_EQ(usage.busy, 0.97);
+  EXPECT_TRUE(std::isnan(usage.busy_min) && std::isnan(usage.busy_max));
   EXPECT_TRUE(std::isnan(usage.joules));
   EXPECT_DOUBLE_EQ(usage.watts, 212.5);
 }

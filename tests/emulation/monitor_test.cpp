@@ -45,6 +45,8 @@ std::map<std::string, double> figures_with(const char* library) {
 TEST(Monitored, a_run_on_cuda_tells_what_its_gpu_does_where_its_driver_knows_it) {
   auto figures = figures_with(MAGLEV_FAKE_GPU_LIBRARY);
   EXPECT_DOUBLE_EQ(figures["machine/gpu_busy"], 0.2);
+  EXPECT_DOUBLE_EQ(figures["machine/gpu_busy_min"], 0.1);
+  EXPECT_DOUBLE_EQ(figures["machine/gpu_busy_max"], 0.3);
   EXPECT_DOUBLE_EQ(figures["machine/gpu_celsius"], 61);
   figures = figures_with("");
   EXPECT_TRUE(figures.contains("machine/processors"));

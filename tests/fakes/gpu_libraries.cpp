@@ -89,7 +89,8 @@ int nvmlDeviceGetMigMode(void*, unsigned* now, unsigned* later) {
   *now = *later = state_is("instances");
   return 0;
 }
-// four more each time, the first four of a busy device; the last two of before are told again
+// four more each time, the first four of a busy device, others of one that rests now and then; the
+// last two of before are told again
 int nvmlDeviceGetSamples(void*, int kind, unsigned long long, int* type, unsigned* count,
                          Sample* samples) {
   if (kind != 1 || state_is("silent") || state_is("uncounted")) return 6;
@@ -99,7 +100,7 @@ int nvmlDeviceGetSamples(void*, int kind, unsigned long long, int* type, unsigne
   samples_made += 4;
   for (*count = 0; first + *count < samples_made; ++*count) {
     const unsigned long long number = first + *count;
-    samples[*count] = {number + 1, number < 4 ? 100u : 20u, 0};
+    samples[*count] = {number + 1, number < 4 ? 100u : number % 2 ? 30u : 10u, 0};
     if (state_is("nonsense")) samples[*count].value = 255;
   }
   return 0;
