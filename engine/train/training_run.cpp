@@ -25,6 +25,7 @@
 #include "engine/train/dataset.h"
 #include "engine/train/evaluation.h"
 #include "engine/train/fastest_precision.h"
+#include "engine/train/few_rows.h"
 #include "engine/train/idle_settings.h"
 #include "engine/train/init_from.h"
 #include "engine/train/memory_plan.h"
@@ -169,6 +170,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
     session.say(note);
   for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);
+  if (const std::string few = few_rows_note(experiment, placement); !few.empty()) session.say(few);
   session.say("memory: " + memory.text());
   if (!shrunk.empty()) session.say("memory: " + shrunk);
   const RunOutcome outcome = session.run();

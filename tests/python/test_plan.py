@@ -142,6 +142,14 @@ def test_peaks_are_measured_once_a_machine(engine, tmp_path, monkeypatch):
     assert "time" not in planned(engine, *words, "--no-time")[1]
 
 
+def test_a_proven_number_of_environments_that_is_few_for_a_gpu_is_told(engine):
+    words = ("plan", "ppo", "cartpole", "--device", "h200", "--no-time")
+    (told,) = engine(*words).stderr.splitlines()
+    assert "8 environments keep a GPU idle" in told and "env.count=16384" in told
+    assert "./maglev tune ppo cartpole --learning env.count,ppo.minibatch" in told
+    assert engine(*words, "env.count=8").stderr == ""
+
+
 def test_mistakes_are_one_line_each(engine):
     for words, said in [
         (["ppo", "cartpole", "--device", "h300"], "plan also knows"),

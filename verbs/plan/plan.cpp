@@ -12,6 +12,7 @@
 #include "base/core/terminal.h"
 #include "base/core/words.h"
 #include "engine/host/system.h"
+#include "engine/train/few_rows.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/processes.h"
 #include "engine/train/time_plan.h"
@@ -212,6 +213,8 @@ int run(const std::vector<std::string>& words) {
 
   const std::string device = arguments.value("--device").value_or(experiment.run.device);
   const Placement placement = share_of(experiment, placement_of(device, experiment.run));
+  if (const std::string few = few_rows_note(experiment, placement); !few.empty())
+    print_notes({few});
   Planned planned{.algo = algo,
                   .env = env,
                   .device = placement.device_bytes ? device : placement.device.str(),
