@@ -10,15 +10,15 @@
 #include "algos/dreamer/memory.h"
 #include "algos/dreamer/reference/learner.h"
 #include "algos/dreamer/work.h"
-#include "base/simd/pairs.h"
+#include "kernels/products/products_op.h"
 
 namespace maglev::dreamer {
 
 namespace {
 
-// bf16 where it is faster: the fused learner on a processor that multiplies pairs
+// bf16 where there are such products: the fused learner's
 std::vector<Precision> offered_precisions(const Options& o, const AlgoContext& context) {
-  if (!context.device.is_cpu() || !pair_products_available()) return {};
+  if (!products_in_bf16(context.device)) return {};
   const bool fused = use_fused({.options = o}, context.device);
   return fused ? std::vector{Precision::bf16} : std::vector<Precision>{};
 }

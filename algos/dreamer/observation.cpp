@@ -67,7 +67,7 @@ at::Tensor Encoder::forward(const Observation& seen, Precision products) const {
     const auto weights = tower_parameters(convolutions_, norms_);
     const bool fused = kernels_take(fused_images_, seen.image, weights[0]);
     tokens.push_back(fused ? image_encoder(seen.image, weights, products)
-                           : image_encoder_reference(seen.image, weights));
+                           : image_encoder_reference(seen.image, weights, products));
   }
   return at::cat(tokens, 1);
 }
@@ -113,11 +113,11 @@ at::Tensor Decoder::small_image(const Latent& latent) const {
   return norm_->forward(by_deter + by_stoch);
 }
 
-Reconstruction Decoder::forward(const Latent& latent) const {
+Reconstruction Decoder::forward(const Latent& latent, Precision products) const {
   Reconstruction made;
   if (from_deter_)
     made.image = image_decoder_reference(small_image(latent), {shape_.height, shape_.width},
-                                         tower_parameters(convolutions_, norms_));
+                                         tower_parameters(convolutions_, norms_), products);
   if (vector_) made.vector = vector_->forward(latent.feature());
   return made;
 }
@@ -126,7 +126,7 @@ at::Tensor Decoder::loss(const Latent& latent, const Observation& seen, Precisio
   if (!from_deter_) return reconstruction_loss(forward(latent), seen);
   const auto weights = tower_parameters(convolutions_, norms_);
   if (!kernels_take(shape_.fused_images, seen.image, weights[0]))
-    return reconstruction_loss(forward(latent), seen);
+    return reconstruction_loss(forward(latent, products), seen);
   const auto loss = image_decoder_loss(small_image(latent), seen.image, weights, products);
   if (!vector_) return loss;
   return loss + vector_errors(vector_->forward(latent.feature()), seen.vector);

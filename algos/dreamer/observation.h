@@ -32,8 +32,7 @@ at::Tensor symexp(const at::Tensor& x);
 class Encoder : public torch::nn::Module {
  public:
   Encoder(const ModelShape& shape, Initializer& init);
-  /// Tokens [N, E]. `products`: of images, where kernels take them and gradients will be asked for
-  /// (kernels/image_towers); else fp32.
+  /// Tokens [N, E]. `products`: of images, as kernels/image_towers takes them.
   at::Tensor forward(const Observation& seen, Precision products = Precision::fp32) const;
 
  private:
@@ -52,8 +51,8 @@ struct Reconstruction {
 class Decoder : public torch::nn::Module {
  public:
   Decoder(const ModelShape& shape, Initializer& init);
-  /// Of states [N, ...].
-  Reconstruction forward(const Latent& latent) const;
+  /// Of states [N, ...]. `products` as the encoder's.
+  Reconstruction forward(const Latent& latent, Precision products = Precision::fp32) const;
   /// reconstruction_loss of it, without the images where kernels need none. `products` as the
   /// encoder's.
   at::Tensor loss(const Latent& latent, const Observation& seen,

@@ -293,26 +293,52 @@ at::Tensor same_convolution(const at::Tensor& x, const Tensors& parameters, size
   return at::conv2d(x, parameters[i], parameters[i + 1], /*stride=*/1, /*padding=*/2);
 }
 
+// whether convolutions of x in ATen round their factors
+bool rounds_in_aten(const at::Tensor& x, Precision products) {
+  return x.is_cuda() && products == Precision::bf16;
+}
+
+// the same of rounded factors, in bf16 and without the bias
+at::Tensor rounded_convolution(const at::Tensor& x, const Tensors& parameters, size_t i) {
+  return at::conv2d(x.to(at::kBFloat16), parameters[i].to(at::kBFloat16), {}, /*stride=*/1,
+                    /*padding=*/2);
+}
+
+// in f32, as the bias is
+at::Tensor with_bias(const at::Tensor& convolution, const Tensors& parameters, size_t i) {
+  return convolution + parameters[i + 1].view({-1, 1, 1});
+}
+
 }  // namespace
 
-at::Tensor image_encoder_reference(const at::Tensor& images, const Tensors& parameters) {
+at::Tensor image_encoder_reference(const at::Tensor& images, const Tensors& parameters,
+                                   Precision products) {
+  const bool rounds = rounds_in_aten(images, products);
   auto x = (images.to(parameters[0].dtype()) / 255 - 0.5).permute({0, 3, 1, 2});
   const int64_t stages = stages_of(parameters);
   const int64_t below = filled_side(x.size(2), stages) - x.size(2);
   const int64_t right = filled_side(x.size(3), stages) - x.size(3);
   if (below > 0 || right > 0) x = at::constant_pad_nd(x, {0, right, 0, below});
-  for (size_t i = 0; i < parameters.size(); i += kPerStage)
-    x = tower_norm_silu(at::max_pool2d(same_convolution(x, parameters, i), {2, 2}),
-                        parameters[i + 2]);
+  for (size_t i = 0; i < parameters.size(); i += kPerStage) {
+    // the largest is the largest with the bias too, and they are a fourth by then
+    x = rounds ? with_bias(at::max_pool2d(rounded_convolution(x, parameters, i), {2, 2}),
+                           parameters, i)
+               : at::max_pool2d(same_convolution(x, parameters, i), {2, 2});
+    x = tower_norm_silu(x, parameters[i + 2]);
+  }
   return x.permute({0, 2, 3, 1}).flatten(1);
 }
 
 at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
-                                   const Tensors& parameters) {
+                                   const Tensors& parameters, Precision products) {
+  const bool rounds = rounds_in_aten(x, products);
   auto image = x.permute({0, 3, 1, 2});
   for (size_t i = 0; i < parameters.size(); i += kPerStage) {
+    // rounded before they are doubled
+    if (rounds) image = image.to(at::kBFloat16);
     image = at::upsample_nearest2d(image, {2 * image.size(2), 2 * image.size(3)});
-    image = same_convolution(image, parameters, i);
+    image = rounds ? with_bias(rounded_convolution(image, parameters, i), parameters, i)
+                   : same_convolution(image, parameters, i);
     if (i + 2 < parameters.size()) image = tower_norm_silu(image, parameters[i + 2]);
   }
   if (image.size(2) > sides[0] || image.size(3) > sides[1])
@@ -321,15 +347,16 @@ at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
 }
 
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,
-                                        const Tensors& parameters) {
-  const auto made = image_decoder_reference(x, images.sizes().slice(1, 2), parameters);
+                                        const Tensors& parameters, Precision products) {
+  const auto made = image_decoder_reference(x, images.sizes().slice(1, 2), parameters, products);
   return (made - images.to(made.dtype()) / 255).square().flatten(1).sum(1);
 }
 
 at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters, Precision products) {
   check_parameters("image_encoder", parameters, TowerKind::encoder);
   check_images("image_encoder", images, parameters, TowerKind::encoder);
-  if (!images.is_cpu() || AtenOnly::on()) return image_encoder_reference(images, parameters);
+  if (!images.is_cpu() || AtenOnly::on())
+    return image_encoder_reference(images, parameters, products);
   const auto rows = images.contiguous();
   if (any_gradient(parameters))
     return EncodeImages::apply(rows, at::TensorList(parameters), products);
@@ -353,7 +380,7 @@ at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
   if (x.sizes() != at::IntArrayRef(small_image))
     throw Error("[image_decoder] x must be " + c10::str(at::IntArrayRef(small_image)) + ", got " +
                 c10::str(x.sizes()));
-  if (!images.is_cpu()) return image_decoder_loss_reference(x, images, parameters);
+  if (!images.is_cpu()) return image_decoder_loss_reference(x, images, parameters, products);
   const auto small = x.contiguous(), rows = images.contiguous();
   if (any_gradient(parameters) || any_gradient({x}))
     return DecodeImages::apply(small, rows, at::TensorList(parameters), products);

@@ -15,12 +15,14 @@ namespace maglev {
 /// stage weight [out, in, 5, 5], bias [out] and the norm's scale [out]. Differentiable in these.
 /// Channels of a token come last: [h, w, c] in this order. Throws Error where a shape does not fit.
 /// `products`: bf16 rounds the factors of convolutions and of their gradients where there are tiles
-/// (base/simd/tiles.h) and gradients will be asked for; all else is fp32: other processors, a GPU,
-/// the references, and whatever runs without gradients.
+/// (base/simd/tiles.h) and gradients will be asked for, and on CUDA, where what a convolution gives
+/// is bf16 too, without its bias; all else is fp32: other processors, the references there, and on
+/// a processor whatever runs without gradients.
 at::Tensor image_encoder(const at::Tensor& images, const std::vector<at::Tensor>& parameters,
                          Precision products = Precision::fp32);
 at::Tensor image_encoder_reference(const at::Tensor& images,
-                                   const std::vector<at::Tensor>& parameters);
+                                   const std::vector<at::Tensor>& parameters,
+                                   Precision products = Precision::fp32);
 
 /// Squared errors [N] f32 of what a decoder makes of x [N, h, w, c] f32, against images [N, H, W,
 /// C] u8 / 255, summed over pixels and channels. `parameters` as above, from the smallest image on;
@@ -30,8 +32,10 @@ at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
                               Precision products = Precision::fp32);
 /// What it makes of an image of these sides, [N, H, W, C] in (0, 1).
 at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
-                                   const std::vector<at::Tensor>& parameters);
+                                   const std::vector<at::Tensor>& parameters,
+                                   Precision products = Precision::fp32);
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,
-                                        const std::vector<at::Tensor>& parameters);
+                                        const std::vector<at::Tensor>& parameters,
+                                        Precision products = Precision::fp32);
 
 }  // namespace maglev

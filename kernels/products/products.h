@@ -27,10 +27,10 @@ constexpr int64_t kProductDepth = 128;
 /// Instructions are chosen at run time (SSE4 to AVX-512).
 void product_cpu(const RowProduct& args);
 
-/// Whether pairs of bfloat16 pay for such a product: what has few rows (steps of a loop) reads its
+/// Whether factors in bfloat16 pay for such a product: what has few rows (steps of a loop) reads its
 /// weights where they lie, what is narrow is a sum.
-constexpr bool product_pairs_pay(const RowProduct& p) {
-  return p.rows >= 48 && p.columns >= 16 && p.depth >= 16;
+constexpr bool product_pairs_pay(int64_t rows, int64_t columns, int64_t depth) {
+  return rows >= 48 && columns >= 16 && depth >= 16;
 }
 /// The same with A and B, which are finite, rounded to bfloat16, sums in f32. Where
 /// pair_products_available() (base/simd/pairs.h), by which instruction also says how sums round.

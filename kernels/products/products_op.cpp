@@ -1,5 +1,7 @@
 #include "kernels/products/products_op.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
 
 #include <ATen/ATen.h>
@@ -19,10 +21,25 @@ void library_product(at::Tensor c, const at::Tensor& a, const at::Tensor& b, boo
   else add ? at::addmm_out(c, c, a, b) : at::mm_out(c, a, b);
 }
 
-void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, Precision precision,
-             bool add) {
+// of bf16, with sums and results in f32
+void library_product_of_bf16(at::Tensor c, const at::Tensor& a, const at::Tensor& b, bool add) {
+  constexpr auto kTo = at::kFloat;
+  if (c.dim() == 3) add ? at::baddbmm_out(c, c, a, b, kTo) : at::bmm_out(c, a, b, kTo);
+  else add ? at::addmm_out(c, c, a, b, kTo) : at::mm_out(c, a, b, kTo);
+}
+
+void product_on_cuda(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                     const ProductPrecision& in, bool add) {
+  if (in.precision != Precision::bf16 || !product_pairs_pay(c.size(-2), c.size(-1), a.size(-1)))
+    return library_product(c, a, b, add);
+  MAGLEV_ASSERT(in.factors, "a device rounds factors somewhere");
+  library_product_of_bf16(c, in.factors->left(a), in.factors->right(b), add);
+}
+
+void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+             const ProductPrecision& in, bool add) {
   const at::Device device = device_of("products", c, a, b);
-  if (device.is_cuda()) return library_product(c, a, b, add);
+  if (device.is_cuda()) return product_on_cuda(c, a, b, in, add);
   const bool batches = c.dim() == 3;
   MAGLEV_ASSERT(a.size(-1) == b.size(-2) && a.size(-2) == c.size(-2) && b.size(-1) == c.size(-1),
                 "[rows, depth], [depth, columns], [rows, columns]");
@@ -43,7 +60,8 @@ void product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b, Prec
                         .a_batch = batches ? a.stride(0) : 0,
                         .b_batch = batches ? b.stride(0) : 0,
                         .c_batch = batches ? c.stride(0) : 0};
-  const bool pairs = precision == Precision::bf16 && product_pairs_pay(rows);
+  const bool pairs =
+      in.precision == Precision::bf16 && product_pairs_pay(rows.rows, rows.columns, rows.depth);
   const auto span = trace::kernel(pairs ? "products_bf16" : "products",
                                   2 * rows.batch * rows.rows * rows.depth * rows.columns);
   if (pairs) product_pairs_cpu(rows);
@@ -69,42 +87,45 @@ KernelCase product_case(const ProductShape& s, at::Device device) {
   const auto shown = [turned = s.turned](const at::Tensor& a) {
     return turned ? a.transpose(-1, -2) : a;
   };
-  const auto run = [=](const at::Tensor& a, const at::Tensor& b) {
+  const auto multiply = [precision = s.precision, factors = std::make_shared<RoundedFactors>()](
+                            const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
+                            bool add) {
+    (add ? add_product : write_product)(c, a, b, {precision, factors.get()});
+  };
+  const auto run = [=, add = s.add](const at::Tensor& a, const at::Tensor& b) {
     auto c = before.clone();
-    (s.add ? add_product : write_product)(c, shown(a), b, s.precision);
+    multiply(c, shown(a), b, add);
     return c;
   };
-  return {.name = (s.batch ? std::to_string(s.batch) + " of " : "") + std::to_string(s.rows) + "x" +
-                  std::to_string(s.depth) + "x" + std::to_string(s.columns) +
-                  (s.turned ? " turned" : "") + (s.add ? " added" : "") +
-                  (s.precision == Precision::bf16 ? " bf16" : ""),
-          .inputs = {a, b},
-          .reference =
-              [=, add = s.add](const Tensors& in) {
-                const auto product = at::matmul(shown(in[0]), in[1]);
-                return Tensors{add ? before.to(product.dtype()) + product : product};
-              },
-          .fused = [=](const Tensors& in) { return Tensors{run(in[0].detach(), in[1].detach())}; },
-          // the two products that the way back of a layer has
-          .backward =
-              [=](const Tensors& in, const Tensors& grad) {
-                const auto dc = grad[0].contiguous(), a = in[0].detach(), b = in[1].detach();
-                auto da = at::empty_like(shown(a).contiguous()), db = at::empty_like(b);
-                write_product(da, dc, b.transpose(-1, -2).contiguous(), s.precision);
-                write_product(db, shown(a).transpose(-1, -2), dc, s.precision);
-                return Tensors{shown(da).contiguous(), db};
-              },
-          .tolerance = s.precision == Precision::bf16
-                           ? Tolerance::of_sums(2, kRoundBf16)
-                           : Tolerance::of_sums(s.rows + s.depth + s.columns),
-          .bytes = 4 * (a.numel() + b.numel() + (s.add ? 2 : 1) * before.numel()),
-          .flops = 2 * a.numel() * s.columns,
-          .repeat_reference = [=, add = s.add,
-                               c = before.clone()]() { library_product(c, shown(a), b, add); },
-          .repeat_fused =
-              [=, c = before.clone()]() {
-                (s.add ? add_product : write_product)(c, shown(a), b, s.precision);
-              }};
+  return {
+      .name = (s.batch ? std::to_string(s.batch) + " of " : "") + std::to_string(s.rows) + "x" +
+              std::to_string(s.depth) + "x" + std::to_string(s.columns) +
+              (s.turned ? " turned" : "") + (s.add ? " added" : "") +
+              (s.precision == Precision::bf16 ? " bf16" : ""),
+      .inputs = {a, b},
+      .reference =
+          [=, add = s.add](const Tensors& in) {
+            const auto product = at::matmul(shown(in[0]), in[1]);
+            return Tensors{add ? before.to(product.dtype()) + product : product};
+          },
+      .fused = [=](const Tensors& in) { return Tensors{run(in[0].detach(), in[1].detach())}; },
+      // the two products that the way back of a layer has
+      .backward =
+          [=](const Tensors& in, const Tensors& grad) {
+            const auto dc = grad[0].contiguous(), a = in[0].detach(), b = in[1].detach();
+            auto da = at::empty_like(shown(a).contiguous()), db = at::empty_like(b);
+            multiply(da, dc, b.transpose(-1, -2).contiguous(), false);
+            multiply(db, shown(a).transpose(-1, -2), dc, false);
+            return Tensors{shown(da).contiguous(), db};
+          },
+      .tolerance = s.precision == Precision::bf16
+                       ? Tolerance::of_sums(2, kRoundBf16)
+                       : Tolerance::of_sums(s.rows + s.depth + s.columns),
+      .bytes = 4 * (a.numel() + b.numel() + (s.add ? 2 : 1) * before.numel()),
+      .flops = 2 * a.numel() * s.columns,
+      .repeat_reference = [=, add = s.add,
+                           c = before.clone()]() { library_product(c, shown(a), b, add); },
+      .repeat_fused = [=, add = s.add, c = before.clone()]() { multiply(c, shown(a), b, add); }};
 }
 
 std::vector<KernelCase> product_cases(at::Device device) {
@@ -122,8 +143,8 @@ std::vector<KernelCase> product_cases(at::Device device) {
         {.rows = 512, .depth = 64, .columns = 255},
         {.rows = 64, .depth = 2048, .columns = 640, .turned = true, .add = true}})
     cases.push_back(product_case(s, device));
-  // where a processor multiplies pairs: tails of every kind, and those of Dreamer
-  if (device.is_cpu() && pair_products_available())
+  // in bf16: tails of every kind, and those of Dreamer
+  if (products_in_bf16(device) && std::ranges::count(precisions_of(device), Precision::bf16))
     for (ProductShape s :
          {ProductShape{.rows = 49, .depth = 17, .columns = 16},
           {.rows = 70, .depth = 531, .columns = 67, .add = true},
@@ -142,14 +163,18 @@ std::vector<KernelCase> product_cases(at::Device device) {
 
 }  // namespace
 
+bool products_in_bf16(at::Device device) {
+  return device.is_cpu() ? pair_products_available() : device.is_cuda();
+}
+
 void write_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
-                   Precision precision) {
-  product(c, a, b, precision, /*add=*/false);
+                   const ProductPrecision& in) {
+  product(c, a, b, in, /*add=*/false);
 }
 
 void add_product(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
-                 Precision precision) {
-  product(c, a, b, precision, /*add=*/true);
+                 const ProductPrecision& in) {
+  product(c, a, b, in, /*add=*/true);
 }
 
 at::Tensor aligned_rows(const at::Tensor& like) {

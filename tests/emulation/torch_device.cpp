@@ -421,6 +421,33 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("unfold", unfold);
 }
 
+// products of bf16 with results in f32, which torch has for CUDA alone
+at::Tensor exact(const at::Tensor& t) { return t.to(at::kFloat); }
+at::Tensor& mm_in_f32(const at::Tensor& a, const at::Tensor& b, at::ScalarType, at::Tensor& out) {
+  return at::mm_out(out, exact(a), exact(b));
+}
+at::Tensor& bmm_in_f32(const at::Tensor& a, const at::Tensor& b, at::ScalarType, at::Tensor& out) {
+  return at::bmm_out(out, exact(a), exact(b));
+}
+at::Tensor& addmm_in_f32(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                         at::ScalarType, const at::Scalar& beta, const at::Scalar& alpha,
+                         at::Tensor& out) {
+  return at::addmm_out(out, self, exact(a), exact(b), beta, alpha);
+}
+at::Tensor& baddbmm_in_f32(const at::Tensor& self, const at::Tensor& a, const at::Tensor& b,
+                           at::ScalarType, const at::Scalar& beta, const at::Scalar& alpha,
+                           at::Tensor& out) {
+  return at::baddbmm_out(out, self, exact(a), exact(b), beta, alpha);
+}
+
+// where the fallback above comes to
+TORCH_LIBRARY_IMPL(aten, CPU, m) {
+  m.impl("mm.dtype_out", mm_in_f32);
+  m.impl("bmm.dtype_out", bmm_in_f32);
+  m.impl("addmm.dtype_out", addmm_in_f32);
+  m.impl("baddbmm.dtype_out", baddbmm_in_f32);
+}
+
 }  // namespace
 
 }  // namespace maglev::emulation

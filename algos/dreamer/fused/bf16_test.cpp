@@ -41,7 +41,7 @@ TEST_F(DreamerBf16, a_stack_there_and_back_is_autograds_but_for_rounded_factors)
   Head head({.in = 70, .layers = 2, .units = 48, .out = 35, .scale = 1}, init);
   std::vector<at::Tensor> gradients;
   for (auto& p : head.parameters()) gradients.push_back(p.mutable_grad() = at::zeros_like(p));
-  WeightRows weights(Precision::bf16);
+  WeightRows weights(Precision::bf16, at::kCPU);
   Stack stack(head, {.rows = 100, .slots = 2}, weights);
   weights.copy();
   at::manual_seed(5);

@@ -54,7 +54,7 @@ at::Tensor CoreInputs::column(const at::Tensor& of, int64_t i) const {
 Core::Core(const ModelShape& s, const Networks& networks, const MixInputs& inputs, WeightRows& rows)
     : blocks(s.blocks),
       width(s.deter / s.blocks),
-      precision(rows.precision()),
+      products(rows.products()),
       from_deter(dense_of(*networks.rssm, "from_deter.dense0", rows)),
       from_stoch(dense_of(*networks.rssm, "from_stoch.dense0", rows)),
       from_action(dense_of(*networks.rssm, "from_action.dense0", rows)),
@@ -77,26 +77,26 @@ Core::Core(const ModelShape& s, const Networks& networks, const MixInputs& input
       state_scale(inputs.scale.narrow(0, 0, 2)) {}
 
 void Core::add_action(ActionStep& s, at::Tensor& mixed) const {
-  write_product(s.pre, s.bounded, from_action.forward, precision);
+  write_product(s.pre, s.bounded, from_action.forward, products);
   norm_silu_(s.pre, from_action.bias, action_norm.scale, kNormEps, s.active, s.inverse);
-  write_product(mixed, s.active, mix_inputs->action, precision);
+  write_product(mixed, s.active, mix_inputs->action, products);
 }
 
-void Core::advance(CoreStep& s) const {
+void Core::advance(CoreStep& s, const ProductPrecision& in) const {
   // hidden layers of the inputs
-  write_product(s.pre_deter, s.h, from_deter.forward, precision);
-  write_product(s.pre_stoch, s.z, from_stoch.forward, precision);
+  write_product(s.pre_deter, s.h, from_deter.forward, in);
+  write_product(s.pre_stoch, s.z, from_stoch.forward, in);
   const bool with_action = s.bounded.defined();
-  if (with_action) write_product(s.pre_action, s.bounded, from_action.forward, precision);
+  if (with_action) write_product(s.pre_action, s.bounded, from_action.forward, in);
   norm_silu_(s.inputs.pre_rows, with_action ? mix_inputs->bias : state_bias,
              with_action ? mix_inputs->scale : state_scale, kNormEps, s.inputs.active_rows,
              s.inputs.inverse);
   // each block sees its own part of h, and all of the inputs
-  if (with_action) write_product(s.mixed, s.inputs.active, mix_inputs->all, precision);
-  else add_product(s.mixed, s.inputs.active, mix_inputs->states, precision);
-  add_product(s.mixed_blocks, s.h_blocks, mix_blocks, precision);
+  if (with_action) write_product(s.mixed, s.inputs.active, mix_inputs->all, in);
+  else add_product(s.mixed, s.inputs.active, mix_inputs->states, in);
+  add_product(s.mixed_blocks, s.h_blocks, mix_blocks, in);
   norm_silu_(s.mixed, mix_bias.value, mix_norm.scale, kNormEps, s.active, s.inverse_mixed);
-  write_product(s.gates, s.active, gates_forward, precision);
+  write_product(s.gates, s.active, gates_forward, in);
   gru({s.gates, gates_bias.value, s.h}, s.next, s.carried);
 }
 

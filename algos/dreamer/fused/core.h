@@ -76,10 +76,11 @@ class Core {
 
   /// What actions add to `mixed` [R, D].
   void add_action(ActionStep& step, at::Tensor& mixed) const;
-  void advance(CoreStep& step) const;
+  /// `products`: what those of the step are in.
+  void advance(CoreStep& step, const ProductPrecision& products) const;
 
   int64_t blocks, width;
-  Precision precision;  ///< of products
+  ProductPrecision products;  ///< of many rows
   DenseWeights from_deter, from_stoch, from_action;
   NormWeights deter_norm, stoch_norm, action_norm, mix_norm;
   Weight mix, mix_bias, gates, gates_bias;

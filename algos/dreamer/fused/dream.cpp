@@ -47,7 +47,9 @@ Dream::Dream(const Options& o, const ModelShape& s, const Networks& networks,
   const int64_t D = s.deter, F = s.feature(), g = s.blocks, w = D / g;
   const auto steps = [&](int64_t count) { return at::zeros({count, n}, f32); };
   const auto rows = [&](int64_t width) { return at::empty({n, width}, f32); };
-  feature_ = at::empty({(H_ + 1) * n, F}, f32), action_ = at::empty({H_ + 1, n, s.actions}, f32);
+  feature_ = at::empty({(H_ + 1) * n, F}, f32);
+  weights.share(feature_);
+  action_ = at::empty({H_ + 1, n, s.actions}, f32);
   reward_mean_ = steps(H_ + 1), going_on_logit_ = steps(H_ + 1), terminated_ = steps(H_ + 1);
   value_mean_ = steps(H_ + 1), slow_mean_ = steps(H_ + 1);
   probs_ = rows(s.flat_stoch());
@@ -112,15 +114,18 @@ void Dream::advance(int64_t t, const DreamNoise& noise) {
   policy.forward(t, s.feature);
   draw_actions({policy.out(t), policy.bias(), choices_}, noise.action[t], s.action, s.core.bounded);
   if (t == H_) return;
-  core_->advance(s.core);
+  core_->advance(s.core, core_->products);
+  round_shared(s.core.next, core_->products);
   prior_.forward(0, s.core.next);
   draw_categories(categoricals_, prior_.out(0), prior_.bias(), noise.prior[t],
                   {probs_, s.one_hot, {}});
+  round_shared(s.one_hot, core_->products);
 }
 
 void Dream::imagine(const at::Tensor& start, const DreamNoise& noise) {
   c10::InferenceMode guard;
   steps_[0].feature.copy_(start);
+  round_shared(steps_[0].feature, core_->products);
   for (int64_t t = 0; t <= H_; ++t) {
     if (looks_ > 1) look(t);
     advance(t, noise);

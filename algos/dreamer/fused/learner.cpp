@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "algos/dreamer/numbers.h"
 #include "algos/dreamer/reference/returns.h"
 #include "base/core/error.h"
 #include "engine/device/launch.h"
@@ -64,7 +65,7 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
       lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
                        state.grad.options())),
       mix_(o.shape, *state.networks),
-      weights_(o.precision) {
+      weights_(o.precision, state.grad.device()) {
   const auto f32 = state.grad.options();
   const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
   const int64_t S = o.shape.stoch;
@@ -86,8 +87,9 @@ void FusedLearner::make_shards(int64_t at_once) {
   const LearnerOptions& o = options_;
   const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
   const int64_t each = shard_sequences(B, lanes_.device());
-  // those of larger parts go first
+  // those of larger parts go first, and what was made for them
   shards_.clear(), at_once_ = 0;
+  weights_ = WeightRows(o.precision, lanes_.device());
   for (int64_t s = 0; s < lanes_.size(0); ++s) {
     const int64_t first = s * each, count = std::min(each, B - first);
     // a replica reads the shared weights, and its gradients are a lane

@@ -29,6 +29,7 @@ Scan::Scan(const ModelShape& s, const Networks& networks, const Core& core, Weig
   const int64_t g = s.blocks, w = D / g;
   const auto rows = [&](int64_t n) { return at::empty({N, n}, f32); };
   feature_ = at::empty({N, F}, f32);
+  rows_of.share(feature_);
   deter_ = feature_.narrow(1, 0, D);
   masked_ = at::empty({T, R, F}, f32), keep_ = at::empty({T, R}, f32);
   action_ = {.bounded = rows(s.actions),
@@ -123,7 +124,7 @@ void Scan::begin(const ScanInputs& in) {
 
   // tokens and actions of all steps; nothing leads to the first step of an episode
   tokens_ = in.tokens;
-  write_product(pre_, tokens_, by_token_, core_->precision);
+  write_product(pre_, tokens_, by_token_, core_->products);
   at::mul_out(action_.bounded, in.action.flatten(0, 1).clamp(-1, 1), keep_.view({T_ * R_, 1}));
   core_->add_action(action_, mixed_);
   d_feature_.zero_();
@@ -134,7 +135,8 @@ void Scan::forward(const ScanInputs& in) {
   begin(in);
   for (int64_t t = 0; t < T_; ++t) {
     Step& s = steps_[size_t(t)];
-    core_->advance(s.core);
+    // of few rows: they end before a conversion and the launch of it would pay
+    core_->advance(s.core, Precision::fp32);
     // the posterior of h and the token, which is there already
     add_product(s.pre, s.core.next, by_deter_);
     norm_silu_(s.pre, posterior_.bias, posterior_norm_.scale, kNormEps, s.active, s.inverse);
@@ -142,6 +144,7 @@ void Scan::forward(const ScanInputs& in) {
     draw_categories(categoricals_, logits_, posterior_out_.bias, in.uniforms[t],
                     {s.probs, s.one_hot, s.category, s.one_hot_on});
   }
+  round_shared(feature_, core_->products);
 }
 
 void Scan::step_back(Step& s) {
@@ -179,11 +182,11 @@ void Scan::back(const at::Tensor& d_probs, BackScratch& scratch) {
 
 void Scan::add_gradients(const at::Tensor& ones) {
   const Core& core = *core_;
-  const Precision precision = core.precision;
+  const ProductPrecision& products = core.products;
   const int64_t N = T_ * R_, D = shape_.deter, Z = shape_.flat_stoch(), U = shape_.hidden;
   const int64_t g = shape_.blocks, w = D / g;
   const auto add = [&](const at::Tensor& to, const at::Tensor& d, const at::Tensor& x) {
-    add_product(to, d.t(), x, precision);
+    add_product(to, d.t(), x, products);
   };
   const auto sum = [&](at::Tensor to, const at::Tensor& rows) { add_rows(to, rows, ones); };
   const auto masked = masked_.view({N, D + Z});
@@ -194,18 +197,18 @@ void Scan::add_gradients(const at::Tensor& ones) {
   add(posterior_.d_weight.narrow(1, 0, D), d_pre_, deter_);
   add(posterior_.d_weight.narrow(1, D, shape_.token()), d_pre_, tokens_);
   sum(posterior_.d_bias, d_pre_), sum(posterior_norm_.d_scale, d_active_);
-  write_product(d_tokens_, d_pre_, by_token_back_, precision);
+  write_product(d_tokens_, d_pre_, by_token_back_, products);
 
   // gates, a product a block
-  add_product(core.gates.gradient, active_.transpose(1, 2), d_gates_, precision);
+  add_product(core.gates.gradient, active_.transpose(1, 2), d_gates_, products);
   core.gates_bias.gradient.view({g, 3 * w}).add_(d_gates_.sum(1));
 
   // the mixing layer: a block's own part of h, and the three inputs, of all blocks at once
   const auto blocks = [&](const at::Tensor& x) { return x.unflatten(1, {g, w}).transpose(0, 1); };
   add_product(core.mix.gradient.narrow(1, 0, w), blocks(masked_h).transpose(1, 2), blocks(d_mixed_),
-              precision);
-  write_product(d_mix_.narrow(0, 0, 2 * U), inputs_.active.t(), d_mixed_, precision);
-  write_product(d_mix_.narrow(0, 2 * U, U), action_.active.t(), d_mixed_, precision);
+              products);
+  write_product(d_mix_.narrow(0, 0, 2 * U), inputs_.active.t(), d_mixed_, products);
+  write_product(d_mix_.narrow(0, 2 * U, U), action_.active.t(), d_mixed_, products);
   core.mix.gradient.narrow(1, w, 3 * U).add_(blocks(d_mix_));
   sum(core.mix_bias.gradient, d_mixed_), sum(core.mix_norm.d_scale, mixed_terms_);
 
@@ -224,7 +227,7 @@ void Scan::action_back(BackScratch& scratch) {
   const int64_t N = T_ * R_, U = shape_.hidden;
   at::Tensor d = scratch.d.narrow(0, 0, N * U).view({N, U});
   at::Tensor d_pre = scratch.d_pre.narrow(0, 0, N * U).view({N, U});
-  write_product(d, d_mixed_, core_->mix_action_back, core_->precision);
+  write_product(d, d_mixed_, core_->mix_action_back, core_->products);
   norm_silu_back({action_.pre, action_.inverse, norm.scale, d}, d_pre, d);
   dense.add_gradients(d_pre, action_.bounded, scratch.ones);
   add_rows(norm.d_scale, d, scratch.ones);

@@ -20,7 +20,7 @@ Shard::Shard(const LearnerOptions& o, std::shared_ptr<Networks> networks, const 
       shape_(o.shape),
       networks_(std::move(networks)),
       place_(place),
-      precision_(o.precision),
+      products_(weights.products()),
       T_(o.options.length),
       m_(place.at_once),
       n_(T_ * m_),
@@ -133,7 +133,7 @@ void Shard::look_ahead(const Update& update, bool learn) {
   // what states say of tokens agrees with them over all rows of the batch, and so over all shards
   if (networks_->decoder) return;
   at::Tensor projected = rows_of(place_.projected);
-  write_product(projected, scan_.feature(), projector_forward_, precision_);
+  write_product(projected, scan_.feature(), projector_forward_, products_);
   rows_of(place_.token).copy_(tokens);
 }
 
@@ -152,8 +152,8 @@ void Shard::learn_model(const Sequences& batch) {
 void Shard::learn_states() {
   if (networks_->projector) {
     const auto d_projected = rows_of(place_.d_projected);
-    add_product(scan_.d_feature(), d_projected, projector_back_, precision_);
-    add_product(projector_.gradient, d_projected.t(), scan_.feature(), precision_);
+    add_product(scan_.d_feature(), d_projected, projector_back_, products_);
+    add_product(projector_.gradient, d_projected.t(), scan_.feature(), products_);
   }
   scan_.back(d_probs_, scratch_);
   sight_.encode_back(scan_.d_tokens());

@@ -78,7 +78,7 @@ class Shard {
   ModelShape shape_;
   std::shared_ptr<Networks> networks_;
   ShardPlace place_;
-  Precision precision_;
+  ProductPrecision products_;
   int64_t T_, m_, n_;                 ///< sequences at once, and their rows of all steps
   int64_t begun_ = 0;                 ///< sequences of the shard before the part
   double batch_, rows_, dream_rows_;  ///< of the whole batch, by which means divide

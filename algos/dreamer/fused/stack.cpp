@@ -47,12 +47,12 @@ void Stack::forward(int64_t s, const at::Tensor& x) {
   const at::Tensor* in = &x;
   for (size_t l = 0; l < layers_.size(); ++l) {
     const Layer& layer = layers_[l];
-    write_product(slot.pre[l], *in, layer.dense.forward, layer.dense.precision);
+    write_product(slot.pre[l], *in, layer.dense.forward, layer.dense.products);
     norm_silu_(slot.pre[l], layer.dense.bias, layer.norm.scale, kNormEps, slot.active[l],
                slot.inverse[l]);
     in = &slot.active[l];
   }
-  write_product(slot.out, *in, last_.forward, last_.precision);
+  write_product(slot.out, *in, last_.forward, last_.products);
 }
 
 void Stack::back(const at::Tensor& d_out, const at::Tensor& x, BackScratch& scratch,
@@ -72,14 +72,14 @@ void Stack::back(const at::Tensor& d_out, const at::Tensor& x, BackScratch& scra
     };
     // of what the layer gives, then of its product; the scale's parts take the first one's place
     at::Tensor d = sized(scratch.d);
-    write_product(d, *d_product, *weight, last_.precision);
+    write_product(d, *d_product, *weight, last_.products);
     d_pre = sized(scratch.d_pre);
     norm_silu_back({first(layer.pre), first(layer.inverse), layer.norm.scale, d}, d_pre, d);
     add_rows(layer.norm.d_scale, d, scratch.ones);
     layer.dense.add_gradients(d_pre, l > 0 ? first(layers_[l - 1].active) : x, scratch.ones);
     d_product = &d_pre, weight = &layer.dense.back;
   }
-  if (d_x.defined()) add_product(d_x, *d_product, *weight, last_.precision);
+  if (d_x.defined()) add_product(d_x, *d_product, *weight, last_.products);
 }
 
 }  // namespace maglev::dreamer
