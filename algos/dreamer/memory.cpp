@@ -11,7 +11,7 @@
 namespace maglev::dreamer {
 namespace {
 
-constexpr int64_t kF32 = 4;
+constexpr int64_t kF32 = 4, kBf16 = 2;
 
 // elements that a hidden layer leaves of a row: the product, its norm, SiLU
 int64_t kept(int64_t layers, int64_t units) { return 3 * layers * units; }
@@ -120,6 +120,20 @@ int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& co
          kStepViewBytes * kStepViews * shards * (o.length + H + 1);
 }
 
+// bytes of what the fused learner rounds on a device (kernels/products/rounded_factors_op.h): weights,
+// features, and room for both factors of the largest product that has others
+int64_t rounded_bytes(const Options& o, const ModelShape& s, const AlgoContext& context) {
+  if (context.precision != Precision::bf16 || !context.device.is_cuda()) return 0;
+  const int64_t H = o.imagination, F = s.feature();
+  const int64_t rows = o.length * sequences_at_once(o.micro_batch, o.batch);
+  const int64_t slow_value = F * s.units + (kLayers - 1) * s.units * s.units + s.units * kBins;
+  const int64_t weights = parameter_count(s) + slow_value + 3 * s.hidden * s.deter;
+  // hidden layers of a dream, gates, states, tokens; back from bins
+  const int64_t widest = std::max({(H + 1) * s.units, 3 * s.deter, F, s.token()});
+  const int64_t room = widest + std::max(widest, H * (kBins + 1));
+  return kBf16 * (weights + rows * ((H + 2) * F + room));
+}
+
 int64_t acting_rows(const AlgoContext& context) {
   const int64_t threads = context.pool ? context.pool->threads() : 1;
   const int64_t at_once = block_rows(context) * (context.device.is_cpu() ? threads : 1);
@@ -149,6 +163,8 @@ std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext
       {"gradients and optimiser", kF32 * copies * parameters},
       {"activations of an update",
        fused ? fused_bytes(o, shape, context) : kF32 * update_elements(o, shape)}};
+  if (const int64_t rounded = fused ? rounded_bytes(o, shape, context) : 0; rounded > 0)
+    parts.push_back({"weights and factors in bf16", rounded});
   for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);
   return parts;
 }

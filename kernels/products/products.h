@@ -27,8 +27,8 @@ constexpr int64_t kProductDepth = 128;
 /// Instructions are chosen at run time (SSE4 to AVX-512).
 void product_cpu(const RowProduct& args);
 
-/// Whether factors in bfloat16 pay for such a product: what has few rows (steps of a loop) reads its
-/// weights where they lie, what is narrow is a sum.
+/// Whether factors in bfloat16 pay for a product of such sizes: what has few rows (steps of a loop)
+/// reads its weights where they lie, what is narrow is a sum. On a device the same ones pay.
 constexpr bool product_pairs_pay(int64_t rows, int64_t columns, int64_t depth) {
   return rows >= 48 && columns >= 16 && depth >= 16;
 }

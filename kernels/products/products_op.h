@@ -2,7 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine/device/precision.h"
-#include "kernels/products/rounded_factors.h"
+#include "kernels/products/rounded_factors_op.h"
 
 namespace maglev {
 

@@ -153,7 +153,7 @@ def test_a_proven_number_of_environments_that_is_few_for_a_gpu_is_told(engine):
 def test_mistakes_are_one_line_each(engine):
     for words, said in [
         (["ppo", "cartpole", "--device", "h300"], "plan also knows"),
-        (["dreamer", "pendulum", "--device", "h200", "train.precision=bf16"], "is not offered by dreamer, which has fp32"),
+        (["dreamer", "pendulum", "dreamer.fused=off", "train.precision=bf16"], "is not offered by dreamer, which has fp32"),
         (["ppo", "cartpole", "--memory", "8X"], "a size is a number"),
         (["ppo"], "<algorithm> <environment>"),
         (["ppo", "cartpol"], "did you mean cartpole"),

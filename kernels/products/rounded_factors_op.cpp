@@ -1,4 +1,4 @@
-#include "kernels/products/rounded_factors.h"
+#include "kernels/products/rounded_factors_op.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
