@@ -1,9 +1,9 @@
-#include "kernels/products/rounded_factors_op.h"
-
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
 #include <gtest/gtest.h>
+
+#include "kernels/products/rounded_factors_op.h"
 
 namespace maglev {
 namespace {
