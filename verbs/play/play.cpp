@@ -147,16 +147,183 @@ std::string score_line(const Match& match) {
   return names + (events.empty() ? "" : "  " + events) + "  step " + std::to_string(match.steps());
 }
 
-/// Whether there is a picture of it; where not, `why` is what its environment says.
-bool can_be_drawn(const Match& match, std::string& why) {
+/// How a match is played.
+struct Manner {
+  bool human;  ///< whether one of the players is
+  ActMode actions;
+  int64_t episodes, seed;
+  int64_t fps;  ///< steps a second
+};
+
+Manner manner_of(const Arguments& arguments, bool human) {
+  const Manner manner{.human = human,
+                      .actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean),
+                      .episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1),
+                      .seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1),
+                      .fps = arguments.integer("--fps", 1, 1000).value_or(50)};
+  // a GIF counts in hundredths of a second, and programs show pictures of one as of ten
+  constexpr int64_t kMostGifFps = 50;
+  if (manner.fps > kMostGifFps && arguments.value("--record").value_or("").ends_with(".gif"))
+    throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
+                " pictures a second; take --fps " + std::to_string(kMostGifFps) +
+                " or less, or record a .png");
+  return manner;
+}
+
+int play_on_page(const Arguments& arguments, const Request& request,
+                 const std::vector<std::string>& names, const Manner& manner) {
+  const EnvEntry& env = *request.env;
+  for (const char* flag : {"--episodes", "--fps", "--fast", "--record", "--overwrite"})
+    if (arguments.has(flag))
+      throw Error("[play] " + std::string(flag) +
+                  " is for the terminal, and --web for a page; leave one out");
+  if (!env.paint)
+    throw Error("[play] " + std::string(env.name) +
+                " has no picture to show on a page; leave out --web");
+  if (manner.human) throw Error("[play] a human plays at the terminal; leave out --web");
+  claim_threads();
+  serve(
+      [&](const GameKey& key) {
+        return std::make_unique<Match>(env, request.settings, names, nullptr, key.mode,
+                                       uint64_t(key.seed));
+      },
+      {.seed = manner.seed, .mode = manner.actions},
+      {.host = arguments.value("--host").value_or("127.0.0.1"),
+       .port = int(arguments.integer("--port", 0, 65535).value_or(kPort))});
+  return 0;
+}
+
+/// A moving picture of a match, written as it is played.
+struct MovingPicture {
+  std::string file;
+  std::unique_ptr<Animation> animation;
+  int64_t fps;
+  int64_t pictures = 0;
+
+  void add(const Match& match) {
+    Canvas finer(2 * kRecordWidth, 2 * kRecordHeight);
+    match.paint(finer);
+    animation->add(captioned(finer.reduced(2), match), {1, int(fps)});
+    ++pictures;
+  }
+  void finish() {
+    animation->finish();
+    std::printf("recorded %s: %ld pictures, %.1f s\n", file.c_str(), long(pictures),
+                double(pictures) / double(fps));
+  }
+};
+
+std::optional<MovingPicture> recording_of(const Arguments& arguments, const EnvEntry& env,
+                                          int64_t fps) {
+  const auto file = arguments.output("--record");
+  if (!file) return std::nullopt;
+  if (!env.paint)
+    throw Error("[play] " + std::string(env.name) +
+                " has no picture to record; leave out --record");
+  return MovingPicture{.file = *file, .animation = recording_to(*file), .fps = fps};
+}
+
+/// Whether there is a picture of the match. Some find out only now that there is none: numbers are
+/// left, where those will do.
+bool can_be_drawn(const Match& match, bool recorded, bool human) {
   try {
     Canvas first(kRecordWidth, kRecordHeight);
     match.paint(first);
     return true;
   } catch (const NoPicture& error) {
-    why = error.what();
+    const std::string why = error.what();
+    if (recorded) throw Error(why + "; leave out --record");
+    if (human) throw Error(why + "; name another player than human");
+    print_notes({why + "; it is told in numbers"});
     return false;
   }
+}
+
+/// Where a match at the terminal is seen, and who takes part. Null: nowhere, nobody.
+struct Showing {
+  Keyboard* keyboard;
+  Screen* screen;
+  MovingPicture* recording;
+  bool numbers;  ///< whether steps are told in numbers
+  bool fast;     ///< whether nobody waits between steps
+};
+
+/// Plays until the episodes are over, or until the human or a signal leaves. Returns what is said
+/// afterwards: a line an episode that ended, and one of what was counted, which may be empty.
+std::vector<std::string> play_match(Match& match, const Manner& manner, const Showing& on,
+                                    const LeaveOnSignal& leave) {
+  std::vector<std::string> results;
+  // a picture of where it begins, then one of each step
+  const auto show = [&] {
+    if (on.recording) on.recording->add(match);
+    if (!on.screen) return;
+    Canvas canvas = on.screen->canvas();
+    match.paint(canvas);
+    on.screen->draw(canvas, score_line(match));
+  };
+  show();
+  auto due = Clock::now();
+  while (match.episodes() < manner.episodes && !leave.signal()) {
+    if (on.keyboard) {
+      on.keyboard->poll();
+      if (on.keyboard->held(Key::quit)) break;
+    }
+    const bool played = match.step();
+    if (!on.numbers) show();
+    else if (played) std::printf("%s\n", match.last_step().c_str());
+    if (played && match.episode_over()) results.push_back(result_of(match));
+    if (on.fast || !on.screen) continue;
+    due += std::chrono::microseconds(1'000'000 / manner.fps);
+    // a terminal too slow for it slows the game down instead of tearing it
+    if (due < Clock::now()) due = Clock::now();
+    std::this_thread::sleep_until(due);
+  }
+  results.push_back(match.events());
+  return results;
+}
+
+int play_at_terminal(const Arguments& arguments, const Request& request,
+                     const std::vector<std::string>& names, const Manner& manner) {
+  const EnvEntry& env = *request.env;
+  for (const char* flag : {"--port", "--host"})
+    if (arguments.has(flag))
+      throw Error("[play] " + std::string(flag) + " says where a page is served; add --web");
+  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+  const bool watched = env.paint && terminal.live && terminal.colour && terminal.unicode;
+  if (manner.human && (!watched || !isatty(STDIN_FILENO)))
+    throw Error(
+        "[play] a human needs a picture of the environment and a terminal in colour and "
+        "UTF-8 for input and output; play there, or name another player");
+  auto recording = recording_of(arguments, env, manner.fps);
+
+  claim_threads();
+  std::vector<std::string> results;
+  LeaveOnSignal leave;
+  // the terminal is as it was before results are told
+  {
+    std::optional<Keyboard> keyboard;
+    if (manner.human) keyboard.emplace(STDIN_FILENO);
+    Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr, manner.actions,
+                uint64_t(manner.seed));
+    bool pictured = env.paint;
+    if (watched || recording) pictured = can_be_drawn(match, recording.has_value(), manner.human);
+    std::optional<Screen> screen;
+    if (watched && pictured) screen.emplace(STDOUT_FILENO);
+    if (manner.human)
+      std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");
+    std::fflush(stdout);
+    results = play_match(match, manner,
+                         {.keyboard = keyboard ? &*keyboard : nullptr,
+                          .screen = screen ? &*screen : nullptr,
+                          .recording = recording ? &*recording : nullptr,
+                          .numbers = !pictured,
+                          .fast = arguments.has("--fast")},
+                         leave);
+  }
+  for (const std::string& line : results)
+    if (!line.empty()) std::printf("%s\n", line.c_str());
+  if (recording) recording->finish();
+  return leave.signal() ? 128 + leave.signal() : 0;
 }
 
 int run(const std::vector<std::string>& words) {
@@ -168,117 +335,9 @@ int run(const std::vector<std::string>& words) {
   // what no terminal would help comes before what is asked of the terminal
   const bool human = std::count(names.begin(), names.end(), "human") > 0;
   if (human) expect_played_by_hand(env, env.spec(EnvParams(env, request.settings.env).get()));
-  const ActMode actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean);
-  const int64_t episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1);
-  const int64_t seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1);
-  const int64_t fps = arguments.integer("--fps", 1, 1000).value_or(50);
-
-  // a GIF counts in hundredths of a second, and programs show pictures of one as of ten
-  constexpr int64_t kMostGifFps = 50;
-  if (fps > kMostGifFps && arguments.value("--record").value_or("").ends_with(".gif"))
-    throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
-                " pictures a second; take --fps " + std::to_string(kMostGifFps) +
-                " or less, or record a .png");
-
-  if (arguments.has("--web")) {
-    for (const char* flag : {"--episodes", "--fps", "--fast", "--record", "--overwrite"})
-      if (arguments.has(flag))
-        throw Error("[play] " + std::string(flag) +
-                    " is for the terminal, and --web for a page; leave one out");
-    if (!env.paint)
-      throw Error("[play] " + std::string(env.name) +
-                  " has no picture to show on a page; leave out --web");
-    if (human) throw Error("[play] a human plays at the terminal; leave out --web");
-    claim_threads();
-    serve(
-        [&](const GameKey& key) {
-          return std::make_unique<Match>(env, request.settings, names, nullptr, key.mode,
-                                         uint64_t(key.seed));
-        },
-        {.seed = seed, .mode = actions},
-        {.host = arguments.value("--host").value_or("127.0.0.1"),
-         .port = int(arguments.integer("--port", 0, 65535).value_or(kPort))});
-    return 0;
-  }
-  for (const char* flag : {"--port", "--host"})
-    if (arguments.has(flag))
-      throw Error("[play] " + std::string(flag) + " says where a page is served; add --web");
-
-  const Terminal terminal = probe_terminal(STDOUT_FILENO);
-  const bool watched = env.paint && terminal.live && terminal.colour && terminal.unicode;
-  if (human && (!watched || !isatty(STDIN_FILENO)))
-    throw Error(
-        "[play] a human needs a picture of the environment and a terminal in colour and "
-        "UTF-8 for input and output; play there, or name another player");
-  std::unique_ptr<Animation> recording;
-  int64_t recorded = 0;  // pictures
-  const auto file = arguments.output("--record");
-  if (file && !env.paint)
-    throw Error("[play] " + std::string(env.name) +
-                " has no picture to record; leave out --record");
-  if (file) recording = recording_to(*file);
-
-  claim_threads();
-  std::vector<std::string> results;
-  LeaveOnSignal leave;
-  {
-    std::optional<Keyboard> keyboard;
-    if (human) keyboard.emplace(STDIN_FILENO);
-    Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr, actions,
-                uint64_t(seed));
-    // some find out only now that they cannot be drawn: numbers are left, where those will do
-    bool pictured = env.paint;
-    if (std::string why; (watched || recording) && !can_be_drawn(match, why)) {
-      if (recording) throw Error(why + "; leave out --record");
-      if (human) throw Error(why + "; name another player than human");
-      print_notes({why + "; it is told in numbers"});
-      pictured = false;
-    }
-    std::optional<Screen> screen;
-    if (watched && pictured) screen.emplace(STDOUT_FILENO);
-    if (human) std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");
-    std::fflush(stdout);
-
-    // a picture of where it begins, then one of each step
-    const auto show = [&] {
-      if (recording) {
-        Canvas finer(2 * kRecordWidth, 2 * kRecordHeight);
-        match.paint(finer);
-        recording->add(captioned(finer.reduced(2), match), {1, int(fps)});
-        ++recorded;
-      }
-      if (!screen) return;
-      Canvas canvas = screen->canvas();
-      match.paint(canvas);
-      screen->draw(canvas, score_line(match));
-    };
-    show();
-    auto due = Clock::now();
-    while (match.episodes() < episodes && !leave.signal()) {
-      if (keyboard) {
-        keyboard->poll();
-        if (keyboard->held(Key::quit)) break;
-      }
-      const bool played = match.step();
-      if (pictured) show();
-      else if (played) std::printf("%s\n", match.last_step().c_str());
-      if (played && match.episode_over()) results.push_back(result_of(match));
-      if (arguments.has("--fast") || !screen) continue;
-      due += std::chrono::microseconds(1'000'000 / fps);
-      // a terminal too slow for it slows the game down instead of tearing it
-      if (due < Clock::now()) due = Clock::now();
-      std::this_thread::sleep_until(due);
-    }
-    results.push_back(match.events());
-  }
-  for (const std::string& line : results)
-    if (!line.empty()) std::printf("%s\n", line.c_str());
-  if (recording) {
-    recording->finish();
-    std::printf("recorded %s: %ld pictures, %.1f s\n", file->c_str(), long(recorded),
-                double(recorded) / double(fps));
-  }
-  return leave.signal() ? 128 + leave.signal() : 0;
+  const Manner manner = manner_of(arguments, human);
+  return arguments.has("--web") ? play_on_page(arguments, request, names, manner)
+                                : play_at_terminal(arguments, request, names, manner);
 }
 
 }  // namespace
