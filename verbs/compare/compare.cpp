@@ -108,78 +108,83 @@ std::string differing_text(const Differing& differing) {
   return text;
 }
 
-int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, grammar());
-  if (arguments.help()) return arguments.print_help();
-  std::vector<Group> groups = groups_of(arguments.positional());
-  const Metric metric{.column = arguments.value("--metric").value_or(usual_column(groups)),
-                      .over = double(arguments.integer("--over", 0, 100).value_or(10)) / 100};
-  read_values(groups, metric);
+// each group by itself: a row of the table, and what --json has of it
+std::vector<std::string> group_row(const Group& group, const Summary& s, const std::string& name) {
+  return {name,
+          group.name,
+          group.algo + " on " + group.env,
+          group.steps,
+          std::to_string(group.values.size()),
+          number_text(s.spread.mean),
+          number_text(s.spread.deviation),
+          interval_text(s.spread.interval),
+          number_text(s.middle),
+          interval_text(s.middle_interval)};
+}
 
-  // each by itself
-  const Differing differing = differing_settings(groups);
-  Json report{{"metric", metric.column},
-              {"over", metric.over},
-              {"confidence", kConfidence},
-              {"differing_settings", differing}};
-  Table table({"", "runs", "trained", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM",
-               "95 % CI (bootstrap)"});
-  std::vector<std::vector<double>> samples;
-  for (const Group& group : groups) {
-    const Summary s = summary_of(group);
-    samples.push_back(group.values);
-    table.add({label(samples.size() - 1), group.name, group.algo + " on " + group.env, group.steps,
-               std::to_string(group.values.size()), number_text(s.spread.mean),
-               number_text(s.spread.deviation), interval_text(s.spread.interval),
-               number_text(s.middle), interval_text(s.middle_interval)});
-    report["groups"].push_back({{"runs", group.runs},
-                                {"algorithm", group.algo},
-                                {"environment", group.env},
-                                {"values", group.values},
-                                {"mean", finite_or_null<Json>(s.spread.mean)},
-                                {"std", finite_or_null<Json>(s.spread.deviation)},
-                                {"interval", bounds(s.spread.interval)},
-                                {"interquartile_mean", finite_or_null<Json>(s.middle)},
-                                {"interquartile_interval", bounds(s.middle_interval)}});
-  }
+Json group_json(const Group& group, const Summary& s) {
+  return {{"runs", group.runs},
+          {"algorithm", group.algo},
+          {"environment", group.env},
+          {"values", group.values},
+          {"mean", finite_or_null<Json>(s.spread.mean)},
+          {"std", finite_or_null<Json>(s.spread.deviation)},
+          {"interval", bounds(s.spread.interval)},
+          {"interquartile_mean", finite_or_null<Json>(s.middle)},
+          {"interquartile_interval", bounds(s.middle_interval)}};
+}
 
-  // and beside each other
-  Table beside({"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
-                ">detectable g", "verdict"});
-  report["pairs"] = Json::array();
-  const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
-  for (const Pair& pair : pairs) {
-    const Group &a = groups[pair.first], &b = groups[pair.second];
-    const Finding finding = finding_of(pair, a.values, b.values, kConfidence);
-    const size_t values = std::min(a.values.size(), b.values.size());
-    const PowerAnalysis power = power_analysis(pair, values, pairs.size(), kConfidence);
-    const std::string verdict = verdict_text(pair, finding, label(pair.first), label(pair.second),
-                                             values, pairs.size(), kConfidence);
-    beside.add({label(pair.first), label(pair.second), number_text(pair.welch.difference),
-                interval_text(pair.welch.interval), number_text(pair.welch.p),
-                number_text(pair.holm_p), number_text(pair.effect.g), number_text(power.detectable),
-                verdict});
-    report["pairs"].push_back({{"first", pair.first},
-                               {"second", pair.second},
-                               {"difference", finite_or_null<Json>(pair.welch.difference)},
-                               {"interval", bounds(pair.welch.interval)},
-                               {"t", finite_or_null<Json>(pair.welch.t)},
-                               {"degrees", finite_or_null<Json>(pair.welch.degrees)},
-                               {"welch_p", finite_or_null<Json>(pair.welch.p)},
-                               {"holm_p", finite_or_null<Json>(pair.holm_p)},
-                               {"hedges_g", finite_or_null<Json>(pair.effect.g)},
-                               {"hedges_g_interval", bounds(pair.effect.interval)},
-                               {"power", finite_or_null<Json>(power.achieved)},
-                               {"detectable_effect", finite_or_null<Json>(power.detectable)},
-                               {"needed_seeds", power.needed > 0 ? Json(power.needed) : Json()},
-                               {"finding", finding_name(finding)},
-                               {"verdict", verdict}});
-  }
-  if (arguments.has("--json")) {
-    print(report.dump(2) + "\n");
-    return 0;
-  }
-  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+/// What two groups beside each other allow to say.
+struct Judgement {
+  Finding finding;
+  PowerAnalysis power;
+  std::string verdict;
+};
+
+Judgement judge(const Pair& pair, const std::vector<Group>& groups, size_t pairs) {
+  const Group &a = groups[pair.first], &b = groups[pair.second];
+  const Finding finding = finding_of(pair, a.values, b.values, kConfidence);
+  const size_t values = std::min(a.values.size(), b.values.size());
+  return {.finding = finding,
+          .power = power_analysis(pair, values, pairs, kConfidence),
+          .verdict = verdict_text(pair, finding, label(pair.first), label(pair.second), values,
+                                  pairs, kConfidence)};
+}
+
+std::vector<std::string> pair_row(const Pair& pair, const Judgement& judgement) {
+  return {label(pair.first),
+          label(pair.second),
+          number_text(pair.welch.difference),
+          interval_text(pair.welch.interval),
+          number_text(pair.welch.p),
+          number_text(pair.holm_p),
+          number_text(pair.effect.g),
+          number_text(judgement.power.detectable),
+          judgement.verdict};
+}
+
+Json pair_json(const Pair& pair, const Judgement& judgement) {
+  const PowerAnalysis& power = judgement.power;
+  return {{"first", pair.first},
+          {"second", pair.second},
+          {"difference", finite_or_null<Json>(pair.welch.difference)},
+          {"interval", bounds(pair.welch.interval)},
+          {"t", finite_or_null<Json>(pair.welch.t)},
+          {"degrees", finite_or_null<Json>(pair.welch.degrees)},
+          {"welch_p", finite_or_null<Json>(pair.welch.p)},
+          {"holm_p", finite_or_null<Json>(pair.holm_p)},
+          {"hedges_g", finite_or_null<Json>(pair.effect.g)},
+          {"hedges_g_interval", bounds(pair.effect.interval)},
+          {"power", finite_or_null<Json>(power.achieved)},
+          {"detectable_effect", finite_or_null<Json>(power.detectable)},
+          {"needed_seeds", power.needed > 0 ? Json(power.needed) : Json()},
+          {"finding", finding_name(judgement.finding)},
+          {"verdict", judgement.verdict}};
+}
+
+// what stands above the tables: the metric, and in what the groups are not alike
+void print_head(const Metric& metric, const std::vector<Group>& groups,
+                const Differing& differing) {
   std::printf("%s, %s\n", metric.column.c_str(),
               metric.over > 0
                   ? ("mean over the last " + std::to_string(int(std::lround(100 * metric.over))) +
@@ -201,6 +206,48 @@ int run(const std::vector<std::string>& words) {
       std::printf("note: %s has not finished\n", group.unfinished.c_str());
   }
   if (!told.empty()) std::printf("note: settings that differ: %s\n", differing_text(told).c_str());
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  std::vector<Group> groups = groups_of(arguments.positional());
+  const Metric metric{.column = arguments.value("--metric").value_or(usual_column(groups)),
+                      .over = double(arguments.integer("--over", 0, 100).value_or(10)) / 100};
+  read_values(groups, metric);
+
+  // each by itself
+  const Differing differing = differing_settings(groups);
+  Json report{{"metric", metric.column},
+              {"over", metric.over},
+              {"confidence", kConfidence},
+              {"differing_settings", differing}};
+  Table table({"", "runs", "trained", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM",
+               "95 % CI (bootstrap)"});
+  std::vector<std::vector<double>> samples;
+  for (const Group& group : groups) {
+    const Summary summary = summary_of(group);
+    table.add(group_row(group, summary, label(samples.size())));
+    report["groups"].push_back(group_json(group, summary));
+    samples.push_back(group.values);
+  }
+
+  // and beside each other
+  Table beside({"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
+                ">detectable g", "verdict"});
+  report["pairs"] = Json::array();
+  const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
+  for (const Pair& pair : pairs) {
+    const Judgement judgement = judge(pair, groups, pairs.size());
+    beside.add(pair_row(pair, judgement));
+    report["pairs"].push_back(pair_json(pair, judgement));
+  }
+  if (arguments.has("--json")) {
+    print(report.dump(2) + "\n");
+    return 0;
+  }
+  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+  print_head(metric, groups, differing);
   print(table.text(terminal));
   if (groups.size() > 1) print("\n" + beside.text(terminal));
   return 0;
