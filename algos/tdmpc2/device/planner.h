@@ -97,6 +97,9 @@ class DevicePlanner : public Planner {
   Heads heads(int64_t in, const std::vector<std::vector<int64_t>>& hidden) const;
   Side side(int64_t nets, int64_t in, int64_t out) const;
   Out out(int64_t in, int64_t out) const;
+  void publish_heads(const WorldModel& model);
+  /// Value networks stay apart: a round gathers the drawn pair of each environment.
+  void publish_values(const ModelLayout& layout, const at::Tensor& params);
   /// Behind the hidden layers of the first `nets` networks, of each [N, R, 1, its last width].
   /// Inputs `x` are those of rows [from, from + inputs) of the first layers' weights, whose sums
   /// begin at `start` [N or 1, features].
@@ -104,6 +107,12 @@ class DevicePlanner : public Planner {
                                   const at::Tensor& start, int64_t nets, int64_t from,
                                   int64_t inputs) const;
   Plan plan_of(const PlanRequest& request);
+  /// A plan's buffers, where its layers' sums begin, and its first mean and deviation.
+  Work begin(const PlanRequest& request) const;
+  /// One round: sequences drawn, valued, and the moments of the best of them.
+  void refine(Work& work, int64_t round);
+  /// The action of one of the last round's elites.
+  Plan choose(const Work& work) const;
   void roll_policy(Work& work);
   /// Step t of `latents` (at t = 0 nobody reads them) and the actions in `inputs` [N, R, ld], of
   /// sequences from `first` on. The next latents go to `next` [N, R, D], the last step's at once.
@@ -119,6 +128,12 @@ class DevicePlanner : public Planner {
   void gather_q_pair(Work& work, int64_t round);
   /// Values of all sequences of a round.
   void total(Work& work, int64_t round);
+  /// The policy's actions behind the horizon, to the inputs of value networks. Returns the logits of
+  /// having ended there [N, S, 1, 1], undefined where nothing ends, once all that works beside the
+  /// latents has joined.
+  at::Tensor act_behind(Work& work, int64_t round);
+  /// Logits [N, S, 2, bins] of the pairs of value networks `q`, without their last bias.
+  at::Tensor value_logits(const Work& work, int64_t round, const std::vector<at::Tensor>& q) const;
 
   PlanOptions options_;
   PlanNumbers numbers_;
