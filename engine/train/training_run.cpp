@@ -212,6 +212,83 @@ std::vector<std::string> of_what_is_saved(const std::vector<std::string>& change
   return kept;
 }
 
+// the same of a run as it was
+std::string judged_once_in(const Experiment& trained) {
+  try {
+    return judged_in(trained);
+  } catch (const Error&) {
+    return "";  // what it reads has moved: what is given says where to
+  }
+}
+
+// what a checkpoint holds of a replay fits no other
+void expect_replay_kept(Trainer& trainer, const RunOptions& began,
+                        const std::vector<std::string>& changes) {
+  if (!began.save_replay) return;
+  if (trainer.store().replay() && trainer.experiment().run.replay_capacity != began.replay_capacity)
+    throw Error("[train] train.replay_capacity stays " + std::to_string(began.replay_capacity) +
+                " in a run that is resumed, whose checkpoints hold a replay of that size; leave it "
+                "out");
+  for (const std::string& change : changes)
+    if (const std::string name = change.substr(0, change.find(':')); name.ends_with(".capacity"))
+      throw Error(
+          "[train] " + name +
+          " is what a new run begins with, and one that is resumed keeps the replay that it "
+          "has; leave it out");
+}
+
+// loads what the run in `folder` goes on from. A checkpoint that does not fit is put down to files
+// that hold something else by now, or to what was changed
+CheckpointIdentity restored(Trainer& trainer, const VerifiedCheckpoint& checkpoint,
+                            const Experiment& trained, const std::string& folder,
+                            const std::vector<std::string>& changes) {
+  const Experiment& experiment = trainer.experiment();
+  try {
+    return load_checkpoint(checkpoint, identity_of(experiment),
+                           [&](StateVisitor& v) { trainer.visit_state(v); });
+  } catch (const Error& e) {
+    const std::string files =
+        changed_files(trained, checkpoint.manifest.state, env_settings(experiment.table()));
+    if (!files.empty())
+      throw Error("[" + folder + "] cannot go on: " + files +
+                  " holds something else than what it was trained on; bring that back, or begin a "
+                  "new run, where names are the same from these networks: train.init_from=" +
+                  folder);
+    const auto kept = of_what_is_saved(changes);
+    if (kept.empty()) throw;
+    throw Error(std::string(e.what()) + "; what was changed (" + joined(kept, "; ") +
+                ") may make another run: leave it out, or begin a new one from these networks "
+                "with train.init_from=" +
+                folder);
+  }
+}
+
+// of a replay that a longer run would begin otherwise
+std::vector<std::string> replay_notes(Trainer& trainer, const RunOptions& began) {
+  const auto& plan = trainer.algorithm().plan().replay;
+  if (!plan) return {};
+  std::vector<std::string> notes;
+  const RunOptions& run = trainer.experiment().run;
+  if (trainer.updates() > 0 && plan->first_steps > trainer.step())
+    notes.push_back("no update is made before step " + std::to_string(plan->first_steps) +
+                    ", the first steps that are set now, though there were " +
+                    std::to_string(trainer.updates()) + " already");
+  // a ring as large as the run was to be long keeps that size
+  if (const Replay* replay = trainer.store().replay();
+      replay && run.dataset.empty() && run.steps > began.steps) {
+    RunOptions anew = run;
+    anew.replay_capacity = 0;
+    const int64_t processes = trainer.placement().processes;
+    const int64_t kept = replay->shape().capacity * processes;
+    const int64_t wanted = replay_shape(anew, *plan, replay->shape().window).capacity * processes;
+    if (wanted > kept)
+      notes.push_back("the replay keeps " + std::to_string(kept) +
+                      " rows, as it began; a new run of this length keeps " +
+                      std::to_string(wanted) + " where train.replay_capacity says nothing else");
+  }
+  return notes;
+}
+
 RunOutcome continue_run(const std::string& folder, const std::vector<std::string>& overrides,
                         const RunRequest& request) {
   check_sinks(request.sinks);
@@ -226,13 +303,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const Settings old(trained->table());
   const std::vector<std::string> edits = old.changes_to(Settings(experiment->table()));
   const RunOptions began = trained->run;
-  const std::string judged_before = [&]() -> std::string {
-    try {
-      return judged_in(*trained);
-    } catch (const Error&) {
-      return "";  // what it reads has moved: what is given says where to
-    }
-  }();
+  const std::string judged_before = judged_once_in(*trained);
   // what is given as it is already changes nothing, not even what it stands for
   for (const auto& o : overrides)
     if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
@@ -255,45 +326,13 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                           std::fprintf(stderr, "maglev: %s\n", note.c_str());
                         });
   if (!checkpoint) throw no_valid_checkpoint(folder);
-  // before shapes are compared, which say less
-  if (const std::string files =
-          changed_files(*trained, checkpoint->manifest.state, env_settings(experiment->table()));
-      !files.empty())
-    throw Error("[" + folder + "] cannot go on: " + files +
-                " holds something else than what it was trained on; bring that back, or begin a "
-                "new run, where names are the same from these networks: train.init_from=" +
-                folder);
   Placement placement = settle_precision(*experiment, asked);
   Processes processes(*experiment, request.process, placement, checkpoint->dir);
   RunTrace trace(experiment->trace, placement.device.is_cuda());
   Trainer trainer(*experiment, placement);
-  if (trainer.store().replay() && began.save_replay &&
-      experiment->run.replay_capacity != began.replay_capacity)
-    throw Error("[train] train.replay_capacity stays " + std::to_string(began.replay_capacity) +
-                " in a run that is resumed, whose checkpoints hold a replay of that size; leave it "
-                "out");
-  for (const std::string& change : old.changes_to(Settings(experiment->table())))
-    if (const std::string name = change.substr(0, change.find(':'));
-        began.save_replay && name.ends_with(".capacity"))
-      throw Error(
-          "[train] " + name +
-          " is what a new run begins with, and one that is resumed keeps the replay that it "
-          "has; leave it out");
-  const CheckpointIdentity identity = [&] {
-    try {
-      return load_checkpoint(*checkpoint, identity_of(*experiment),
-                             [&](StateVisitor& v) { trainer.visit_state(v); });
-    } catch (const Error& e) {
-      const auto changes = of_what_is_saved(old.changes_to(Settings(experiment->table())));
-      if (changes.empty()) throw;
-      std::string list;
-      for (const std::string& change : changes) list += (list.empty() ? "" : "; ") + change;
-      throw Error(std::string(e.what()) + "; what was changed (" + list +
-                  ") may make another run: leave it out, or begin a new one from these networks "
-                  "with train.init_from=" +
-                  folder);
-    }
-  }();
+  const auto changes = old.changes_to(Settings(experiment->table()));
+  expect_replay_kept(trainer, began, changes);
+  const CheckpointIdentity identity = restored(trainer, *checkpoint, *trained, folder, changes);
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);
@@ -316,7 +355,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const Continued record{.how = reproduce_of(trainer, request),
                          .step = identity.step,
                          .checkpoint = from,
-                         .changes = old.changes_to(Settings(experiment->table()))};
+                         .changes = changes};
   dir.write_continued(record);
   Session session(trainer, dir, request, trace, identity.step);
   session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
@@ -326,25 +365,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))
     session.say(note);
   for (const std::string& note : changed_dataset(dir, experiment->run)) session.say(note);
-  if (const auto& plan = trainer.algorithm().plan().replay;
-      plan && trainer.updates() > 0 && plan->first_steps > trainer.step())
-    session.say("no update is made before step " + std::to_string(plan->first_steps) +
-                ", the first steps that are set now, though there were " +
-                std::to_string(trainer.updates()) + " already");
-  // a ring as large as the run was to be long keeps that size
-  if (const Replay* replay = trainer.store().replay();
-      replay && experiment->run.dataset.empty() && experiment->run.steps > began.steps) {
-    RunOptions anew = experiment->run;
-    anew.replay_capacity = 0;
-    const int64_t kept = replay->shape().capacity * placement.processes;
-    const int64_t wanted =
-        replay_shape(anew, *trainer.algorithm().plan().replay, replay->shape().window).capacity *
-        placement.processes;
-    if (wanted > kept)
-      session.say("the replay keeps " + std::to_string(kept) +
-                  " rows, as it began; a new run of this length keeps " + std::to_string(wanted) +
-                  " where train.replay_capacity says nothing else");
-  }
+  for (const std::string& note : replay_notes(trainer, began)) session.say(note);
   const RunOutcome outcome = session.run();
   processes.end(trainer);
   return outcome;
