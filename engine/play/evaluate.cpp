@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include <ATen/ATen.h>
 
@@ -36,6 +38,119 @@ void summarise(EvalResult& result, const std::vector<double>& lengths) {
   auto [low, high] = std::minmax_element(result.returns.begin(), result.returns.end());
   result.return_min = *low, result.return_max = *high;
 }
+
+/// What a time step of all rows came to, on the host.
+struct StepSeen {
+  const float* reward;
+  const uint8_t *terminated, *truncated;
+  const uint8_t* first;  ///< whether the step only reset the environment
+};
+
+/// What the episodes of an evaluation come to, environment by environment.
+class EpisodeTally {
+ public:
+  /// `envs` count their events since they began; `last` is the time step that was seen last.
+  EpisodeTally(const EvalOptions& options, VecEnv& envs, const TimeStep& last)
+      : options_(options),
+        envs_(envs),
+        last_(last),
+        N_(envs.count()),
+        open_(options.steps > 0 ? N_ : std::min(N_, options.episodes)),
+        owed_(size_t(N_), 0),
+        running_(size_t(N_), 0),
+        length_(size_t(N_), 0),
+        returns_(static_cast<size_t>(N_)) {
+    for (int64_t i = 0; i < options.episodes; ++i) owed_[size_t(i % N_)] += 1;
+    result_.seed = options.seed, result_.envs = N_;
+  }
+
+  /// Whether time step `t` is still to be played.
+  bool plays(int64_t t) const {
+    return open_ > 0 && (options_.steps == 0 || t * N_ < options_.steps);
+  }
+
+  void count(const GameResult& game) {
+    if (!counts(game.env)) return;
+    (game.score == 1 ? result_.wins : game.score == 0 ? result_.losses : result_.draws) += 1;
+  }
+
+  void count(const StepSeen& seen) {
+    for (int64_t i = 0; i < N_; ++i) {
+      const int64_t row = i * envs_.agents();
+      if (!counts(i) || seen.first[row]) continue;
+      running_[size_t(i)] += seen.reward[row];
+      length_[size_t(i)] += 1;
+      if (seen.terminated[row] || seen.truncated[row]) {
+        end_episode(i, seen.terminated[row], seen.truncated[row]);
+      } else if (options_.steps == 0 && length_[size_t(i)] >= double(options_.longest_episode)) {
+        // an agent that never fails where there is no limit would play for ever
+        result_.given_up += owed_[size_t(i)];
+        close(i);
+      }
+    }
+  }
+
+  /// Of all that was counted; ends the tally.
+  EvalResult result() {
+    for (int64_t i = 0; tells() && i < N_; ++i)
+      if (length_[size_t(i)] > 0) tell(i, false, false);
+    if (options_.steps > 0) totals_ += envs_.take_totals();
+    for (const auto& r : returns_)
+      result_.returns.insert(result_.returns.end(), r.begin(), r.end());
+    summarise(result_, lengths_);
+    result_.steps = totals_.steps;
+    const auto& events = envs_.spec().events;
+    for (size_t k = 0; k < events.size(); ++k)
+      result_.events_per_1k.emplace_back(
+          events[k], totals_.steps ? 1000 * totals_.events[k] / double(totals_.steps) : 0);
+    return std::move(result_);
+  }
+
+ private:
+  bool counts(int64_t env) const { return options_.steps > 0 || owed_[size_t(env)] > 0; }
+  bool tells() const { return options_.life && options_.steps > 0; }
+
+  void end_episode(int64_t env, bool terminated, bool truncated) {
+    if (tells()) {
+      tell(env, terminated, truncated);
+    } else {
+      returns_[size_t(env)].push_back(running_[size_t(env)]);
+      lengths_.push_back(length_[size_t(env)]);
+    }
+    running_[size_t(env)] = length_[size_t(env)] = 0;
+    if (options_.steps == 0 && --owed_[size_t(env)] == 0) close(env);
+  }
+
+  // what the environment counted since its last life ended is this one's
+  void tell(int64_t env, bool terminated, bool truncated) {
+    const EpisodeTotals own = envs_.take_totals(env, env + 1);
+    totals_ += own;
+    options_.life({.row = env * envs_.agents(),
+                   .steps = own.steps,
+                   .terminated = terminated,
+                   .truncated = truncated,
+                   .events = std::span(own.events).first(envs_.spec().events.size()),
+                   .last = last_});
+  }
+
+  void close(int64_t env) {
+    totals_ += envs_.take_totals(env, env + 1);
+    owed_[size_t(env)] = 0;
+    --open_;
+  }
+
+  const EvalOptions& options_;
+  VecEnv& envs_;
+  const TimeStep& last_;
+  int64_t N_;
+  int64_t open_;                          ///< environments that owe episodes, or all
+  std::vector<int64_t> owed_;             ///< episodes, by environment; a run of steps owes none
+  std::vector<double> running_, length_;  ///< of the present episodes
+  std::vector<std::vector<double>> returns_;  ///< of ended ones, by environment
+  std::vector<double> lengths_;
+  EpisodeTotals totals_;
+  EvalResult result_;
+};
 
 }  // namespace
 
@@ -92,31 +207,8 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
   HostCopy seen(device);
   const Batch& batch = store.batch();
 
-  // episodes each environment still owes; a run of steps owes none
-  std::vector<int64_t> owed(size_t(N), 0);
-  for (int64_t i = 0; i < options.episodes; ++i) owed[size_t(i % N)] += 1;
-  int64_t open = options.steps > 0 ? N : std::min(N, options.episodes);
-  EvalResult result{.seed = options.seed, .envs = N};
-  std::vector<std::vector<double>> returns(static_cast<size_t>(N));
-  std::vector<double> running(size_t(N), 0), length(size_t(N), 0), lengths;
-  EpisodeTotals totals;
-  const auto close = [&](int64_t env) {
-    totals += envs.take_totals(env, env + 1);
-    owed[size_t(env)] = 0;
-    --open;
-  };
-  // what the environment counted since its last life ended is this one's
-  const auto tell = [&](int64_t env, bool terminated, bool truncated) {
-    const EpisodeTotals own = envs.take_totals(env, env + 1);
-    totals += own;
-    options.life({.row = env * agents,
-                  .steps = own.steps,
-                  .terminated = terminated,
-                  .truncated = truncated,
-                  .events = std::span(own.events).first(spec.events.size()),
-                  .last = store.step(0)});
-  };
-  for (int64_t t = 0; open > 0 && (options.steps == 0 || t * N < options.steps); ++t) {
+  EpisodeTally tally(options, envs, store.step(0));
+  for (int64_t t = 0; tally.plays(t); ++t) {
     if (options.stop && options.stop(t)) break;
     if (replayed) {
       acting.run(graphs, act_all);
@@ -134,47 +226,14 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
     const auto settling = trace::stage("settle");
     seen.start({batch.reward[0], batch.terminated[0], batch.truncated[0], batch.is_first[1]});
     seen.wait();
-    const auto* reward = seen.part<float>(0);
-    const auto *terminated = seen.part<uint8_t>(1), *truncated = seen.part<uint8_t>(2);
-    const auto* first = seen.part<uint8_t>(3);
     if (rivals)
-      for (const GameResult& game : rivals->settle(batch.reward[0])) {
-        if (options.steps == 0 && owed[size_t(game.env)] == 0) continue;
-        (game.score == 1 ? result.wins : game.score == 0 ? result.losses : result.draws) += 1;
-      }
-    for (int64_t i = 0; i < N; ++i) {
-      const int64_t row = i * agents;
-      if (options.steps == 0 && owed[size_t(i)] == 0) continue;
-      if (first[row]) continue;  // this step only reset the environment
-      running[size_t(i)] += reward[row];
-      length[size_t(i)] += 1;
-      if (!terminated[row] && !truncated[row]) {
-        // an agent that never fails where there is no limit would play for ever
-        if (options.steps > 0 || length[size_t(i)] < double(options.longest_episode)) continue;
-        result.given_up += owed[size_t(i)];
-        close(i);
-        continue;
-      }
-      if (options.life && options.steps > 0) {
-        tell(i, terminated[row], truncated[row]);
-      } else {
-        returns[size_t(i)].push_back(running[size_t(i)]);
-        lengths.push_back(length[size_t(i)]);
-      }
-      running[size_t(i)] = length[size_t(i)] = 0;
-      if (options.steps == 0 && --owed[size_t(i)] == 0) close(i);
-    }
+      for (const GameResult& result : rivals->settle(batch.reward[0])) tally.count(result);
+    tally.count({.reward = seen.part<float>(0),
+                 .terminated = seen.part<uint8_t>(1),
+                 .truncated = seen.part<uint8_t>(2),
+                 .first = seen.part<uint8_t>(3)});
   }
-  for (int64_t i = 0; options.life && options.steps > 0 && i < N; ++i)
-    if (length[size_t(i)] > 0) tell(i, false, false);
-  if (options.steps > 0) totals += envs.take_totals();
-
-  for (const auto& r : returns) result.returns.insert(result.returns.end(), r.begin(), r.end());
-  summarise(result, lengths);
-  result.steps = totals.steps;
-  for (size_t k = 0; k < spec.events.size(); ++k)
-    result.events_per_1k.emplace_back(
-        spec.events[k], totals.steps ? 1000 * totals.events[k] / double(totals.steps) : 0);
+  EvalResult result = tally.result();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
 }
