@@ -119,8 +119,13 @@ class Analyst {
         if (!timeline.tracks[track].stream) add_thread(timeline, track, from, to);
       add_device_spans(timeline, launches, from, to);
     }
-    add_devices(timeline, meanings_, launches, main_, std::min(from, to), to, analysis_.devices,
-                analysis_.gaps);
+    add_devices({.timeline = timeline,
+                 .meanings = meanings_,
+                 .launches = launches,
+                 .main = main_,
+                 .from = std::min(from, to),
+                 .to = to},
+                analysis_.devices, analysis_.gaps);
     keep_longest_gaps();
     if (!graph_done_ && from < to) replay(timeline, from, to);
     for (const Span& span : timeline.spans)

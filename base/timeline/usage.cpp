@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <string>
+#include <tuple>
 
 #include "base/timeline/analysis.h"
 #include "base/timeline/nesting.h"
@@ -10,12 +13,27 @@ namespace maglev {
 namespace {
 
 constexpr size_t kGaps = 10;
-constexpr uint32_t kUnnamedGap = 0xffffffff;
+constexpr uint32_t kNone = 0xffffffff;
+
+// a stretch in which no work of a device was under way, and the spans around it
+struct IdleStretch {
+  int64_t begin, end;
+  uint32_t before, after;  // kNone: the window's ends
+
+  int64_t length() const { return end - begin; }
+};
+
+// one of the longest, and its ns by cause
+struct NamedGap {
+  Gap gap;
+  std::array<int64_t, kCauses> why{};
+};
 
 // a stretch of a gap in which `track` should have launched something
 struct Blame {
   int64_t begin, end;
-  uint32_t track, gap;
+  uint32_t track, device;
+  uint32_t gap;  // among the named; kNone: it is none of the longest
 };
 
 // ns of [from, to) that at least one of `works` covers; they are in order of their begin
@@ -36,6 +54,162 @@ bool computes(SpanKind kind) { return kind == SpanKind::kernel; }
 bool computes_or_communicates(SpanKind kind) {
   return kind == SpanKind::kernel || kind == SpanKind::communication;
 }
+
+// before the first work of [from, to), between, and behind the last; `works` are in order of their
+// begin
+std::vector<IdleStretch> idle_stretches(const Timeline& timeline,
+                                        const std::vector<uint32_t>& works, int64_t from,
+                                        int64_t to) {
+  std::vector<IdleStretch> idle;
+  int64_t until = from;
+  uint32_t last = kNone;
+  for (const uint32_t i : works) {
+    const Span& span = timeline.spans[i];
+    if (span.begin >= to) break;
+    if (span.begin > until) idle.push_back({until, span.begin, last, i});
+    if (span.end >= until) until = std::max(until, span.end), last = i;
+  }
+  if (until < to) idle.push_back({until, to, last, kNone});
+  return idle;
+}
+
+// which of them are the longest, in time
+std::vector<uint32_t> longest_of(const std::vector<IdleStretch>& idle) {
+  std::vector<uint32_t> longest(idle.size());
+  for (uint32_t i = 0; i < idle.size(); ++i) longest[i] = i;
+  const size_t most = std::min(kGaps, idle.size());
+  std::partial_sort(longest.begin(), longest.begin() + std::ptrdiff_t(most), longest.end(),
+                    [&](uint32_t a, uint32_t b) { return idle[a].length() > idle[b].length(); });
+  longest.resize(most);
+  std::sort(longest.begin(), longest.end());
+  return longest;
+}
+
+// the devices of one window: how long they worked, and what they waited for
+class DevicesInWindow {
+ public:
+  DevicesInWindow(const TraceWindow& window, std::vector<UsedTime>& used)
+      : window_(window), timeline_(window.timeline), used_(used) {
+    std::vector<std::string> names;
+    for (const Track& track : timeline_.tracks) {
+      if (!track.stream) continue;
+      works_.resize(std::max<size_t>(works_.size(), track.device + 1));
+      names.resize(works_.size());
+      names[track.device] = "GPU " + track.process;
+    }
+    for (uint32_t i = 0; i < timeline_.spans.size(); ++i)
+      if (on_device(timeline_.spans[i].kind))
+        works_[timeline_.tracks[timeline_.spans[i].track].device].push_back(i);
+    used_.resize(std::max(used_.size(), works_.size()));
+    for (size_t device = 0; device < works_.size(); ++device) {
+      used_[device].name = names[device];
+      std::sort(works_[device].begin(), works_[device].end(), [&](uint32_t a, uint32_t b) {
+        const Span &x = timeline_.spans[a], &y = timeline_.spans[b];
+        return x.begin != y.begin ? x.begin < y.begin : a < b;
+      });
+    }
+  }
+
+  void add(std::vector<Gap>& gaps) {
+    for (size_t device = 0; device < works_.size(); ++device) add_work(device), add_idle(device);
+    add_causes();
+    for (NamedGap& named : gaps_) {
+      const auto most = std::max_element(named.why.begin(), named.why.end());
+      named.gap.cause = Cause(most - named.why.begin());
+      gaps.push_back(named.gap);
+    }
+  }
+
+ private:
+  void add_work(size_t device) {
+    const auto& work = works_[device];
+    UsedTime& use = used_[device];
+    const auto any = [](SpanKind) { return true; };
+    const auto whole_from = std::numeric_limits<int64_t>::min(),
+               whole_to = std::numeric_limits<int64_t>::max();
+    const int64_t all_compute = covered(timeline_, work, whole_from, whole_to, computes);
+    use.active_compute += all_compute;
+    use.active_other += covered(timeline_, work, whole_from, whole_to, any) - all_compute;
+
+    const int64_t from = window_.from, to = window_.to;
+    const int64_t compute = covered(timeline_, work, from, to, computes);
+    const int64_t busy = covered(timeline_, work, from, to, computes_or_communicates);
+    const int64_t all = covered(timeline_, work, from, to, any);
+    use.wall += to - from;
+    use.busy += compute, use.communication += busy - compute, use.copy += all - busy;
+  }
+
+  // up to the launch of what ends it, a stretch waits for who should have launched; then for that
+  void add_idle(size_t device) {
+    const auto idle = idle_stretches(timeline_, works_[device], window_.from, window_.to);
+    const std::vector<uint32_t> longest = longest_of(idle);
+    size_t next_named = 0;
+    for (uint32_t i = 0; i < idle.size(); ++i) {
+      const IdleStretch& stretch = idle[i];
+      uint32_t gap = kNone;
+      if (next_named < longest.size() && longest[next_named] == i) {
+        ++next_named;
+        gap = uint32_t(gaps_.size());
+        gaps_.push_back({.gap = {.begin = stretch.begin,
+                                 .length = stretch.length(),
+                                 .where = used_[device].name,
+                                 .before = name_of_work(stretch.before),
+                                 .after = name_of_work(stretch.after)}});
+      }
+      const Span* launch =
+          stretch.after == kNone ? nullptr : window_.launches.of(timeline_.spans[stretch.after]);
+      const int64_t launched =
+          launch ? std::clamp(launch->begin, stretch.begin, stretch.end) : stretch.end;
+      if (launched > stretch.begin)
+        blames_.push_back({.begin = stretch.begin,
+                           .end = launched,
+                           .track = launch ? uint32_t(launch->track) : uint32_t(window_.main),
+                           .device = uint32_t(device),
+                           .gap = gap});
+      add_cause(device, gap, Cause::launch, stretch.end - launched);
+    }
+  }
+
+  // what each thread did instead, thread by thread; stretches of two devices may lie over each other
+  void add_causes() {
+    std::sort(blames_.begin(), blames_.end(), [&](const Blame& a, const Blame& b) {
+      return std::tie(a.track, a.device, a.begin) < std::tie(b.track, b.device, b.begin);
+    });
+    for (size_t first = 0; first < blames_.size();) {
+      const uint32_t track = blames_[first].track, device = blames_[first].device;
+      size_t next = first;
+      const auto spans = spans_of(timeline_, track);
+      const auto mine = [&](size_t i) {
+        return i < blames_.size() && blames_[i].track == track && blames_[i].device == device;
+      };
+      const auto take = [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
+        while (mine(next) && blames_[next].end <= begin) ++next;
+        if (!mine(next) || blames_[next].begin >= end) return;
+        const Cause cause = cause_of(timeline_, window_.meanings, spans, stack);
+        for (size_t i = next; mine(i) && blames_[i].begin < end; ++i)
+          add_cause(device, blames_[i].gap, cause,
+                    std::min(end, blames_[i].end) - std::max(begin, blames_[i].begin));
+      };
+      each_stretch(spans, window_.from, window_.to, take);
+      while (mine(first)) ++first;
+    }
+  }
+
+  void add_cause(size_t device, uint32_t gap, Cause cause, int64_t ns) {
+    used_[device].idle[size_t(cause)] += ns;
+    if (gap != kNone) gaps_[gap].why[size_t(cause)] += ns;
+  }
+  std::string name_of_work(uint32_t span) const {
+    return span == kNone ? "-" : timeline_.names[timeline_.spans[span].name];
+  }
+
+  const TraceWindow& window_;
+  const Timeline& timeline_;
+  std::vector<UsedTime>& used_;
+  std::vector<std::vector<uint32_t>> works_;  // spans of each device, all streams, in order
+  std::vector<NamedGap> gaps_;
+  std::vector<Blame> blames_;
+};
 
 }  // namespace
 
@@ -67,139 +241,8 @@ bool Launches::begins_before_launch(const Span& work) const {
   return first != by_link_.end() && first->first == work.link;
 }
 
-void add_devices(const Timeline& timeline, Meanings& meanings, const Launches& launches,
-                 size_t main, int64_t from, int64_t to, std::vector<UsedTime>& used,
-                 std::vector<Gap>& gaps) {
-  // work of each device, all streams together, in order
-  std::vector<std::vector<uint32_t>> works;
-  std::vector<std::string> names;
-  for (const Track& track : timeline.tracks) {
-    if (!track.stream) continue;
-    works.resize(std::max<size_t>(works.size(), track.device + 1));
-    names.resize(works.size());
-    names[track.device] = "GPU " + track.process;
-  }
-  for (uint32_t i = 0; i < timeline.spans.size(); ++i)
-    if (on_device(timeline.spans[i].kind))
-      works[timeline.tracks[timeline.spans[i].track].device].push_back(i);
-  used.resize(std::max(used.size(), works.size()));
-
-  std::vector<Blame> blames;
-  std::vector<Gap> found;                               // the longest of this window
-  std::vector<std::array<int64_t, kCauses>> found_why;  // ns of each by cause
-  std::vector<uint32_t> blame_device;
-  for (size_t device = 0; device < works.size(); ++device) {
-    auto& work = works[device];
-    UsedTime& use = used[device];
-    use.name = names[device];
-    std::sort(work.begin(), work.end(), [&](uint32_t a, uint32_t b) {
-      const Span &x = timeline.spans[a], &y = timeline.spans[b];
-      return x.begin != y.begin ? x.begin < y.begin : a < b;
-    });
-    const auto any = [](SpanKind) { return true; };
-    const auto whole_from = std::numeric_limits<int64_t>::min(),
-               whole_to = std::numeric_limits<int64_t>::max();
-    const int64_t all_compute = covered(timeline, work, whole_from, whole_to, computes);
-    use.active_compute += all_compute;
-    use.active_other += covered(timeline, work, whole_from, whole_to, any) - all_compute;
-
-    const int64_t compute = covered(timeline, work, from, to, computes);
-    const int64_t busy = covered(timeline, work, from, to, computes_or_communicates);
-    const int64_t all = covered(timeline, work, from, to, any);
-    use.wall += to - from;
-    use.busy += compute, use.communication += busy - compute, use.copy += all - busy;
-
-    // gaps: before the first, between, behind the last; the longest are named
-    struct Idle {
-      int64_t begin, end;
-      uint32_t before, after;
-    };
-    std::vector<Idle> idle;
-    int64_t until = from;
-    uint32_t last = kUnnamedGap;
-    for (const uint32_t i : work) {
-      const Span& span = timeline.spans[i];
-      if (span.begin >= to) break;
-      if (span.begin > until) idle.push_back({until, span.begin, last, i});
-      if (span.end >= until) until = std::max(until, span.end), last = i;
-    }
-    if (until < to) idle.push_back({until, to, last, kUnnamedGap});
-    std::vector<uint32_t> longest(idle.size());
-    for (uint32_t i = 0; i < idle.size(); ++i) longest[i] = i;
-    const size_t most = std::min(kGaps, idle.size());
-    std::partial_sort(longest.begin(), longest.begin() + std::ptrdiff_t(most), longest.end(),
-                      [&](uint32_t a, uint32_t b) {
-                        return idle[a].end - idle[a].begin > idle[b].end - idle[b].begin;
-                      });
-    longest.resize(most);
-    std::sort(longest.begin(), longest.end());
-
-    size_t next_named = 0;
-    for (uint32_t i = 0; i < idle.size(); ++i) {
-      uint32_t gap = kUnnamedGap;
-      const auto name = [&](uint32_t span) {
-        return span == kUnnamedGap ? std::string("-") : timeline.names[timeline.spans[span].name];
-      };
-      if (next_named < longest.size() && longest[next_named] == i) {
-        ++next_named;
-        gap = uint32_t(found.size());
-        found.push_back({.begin = idle[i].begin,
-                         .length = idle[i].end - idle[i].begin,
-                         .where = use.name,
-                         .before = name(idle[i].before),
-                         .after = name(idle[i].after)});
-        found_why.push_back({});
-      }
-      const Span* launch =
-          idle[i].after == kUnnamedGap ? nullptr : launches.of(timeline.spans[idle[i].after]);
-      const int64_t launched =
-          launch ? std::clamp(launch->begin, idle[i].begin, idle[i].end) : idle[i].end;
-      if (launched > idle[i].begin) {
-        blames.push_back(
-            {idle[i].begin, launched, launch ? uint32_t(launch->track) : uint32_t(main), gap});
-        blame_device.push_back(uint32_t(device));
-      }
-      use.idle[size_t(Cause::launch)] += idle[i].end - launched;
-      if (gap != kUnnamedGap) found_why[gap][size_t(Cause::launch)] += idle[i].end - launched;
-    }
-  }
-
-  // what each thread did instead, thread by thread; stretches of two devices may lie over each
-  // other
-  std::vector<uint32_t> order(blames.size());
-  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    if (blames[a].track != blames[b].track) return blames[a].track < blames[b].track;
-    if (blame_device[a] != blame_device[b]) return blame_device[a] < blame_device[b];
-    return blames[a].begin < blames[b].begin;
-  });
-  for (size_t first = 0; first < order.size();) {
-    const uint32_t track = blames[order[first]].track, device = blame_device[order[first]];
-    size_t next = first;
-    const auto spans = spans_of(timeline, track);
-    const auto mine = [&](size_t i) {
-      return i < order.size() && blames[order[i]].track == track &&
-             blame_device[order[i]] == device;
-    };
-    each_stretch(spans, from, to, [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
-      while (mine(next) && blames[order[next]].end <= begin) ++next;
-      if (!mine(next) || blames[order[next]].begin >= end) return;
-      const auto cause = size_t(cause_of(timeline, meanings, spans, stack));
-      for (size_t i = next; mine(i) && blames[order[i]].begin < end; ++i) {
-        const Blame& blame = blames[order[i]];
-        const int64_t part = std::min(end, blame.end) - std::max(begin, blame.begin);
-        used[device].idle[cause] += part;
-        if (blame.gap != kUnnamedGap) found_why[blame.gap][cause] += part;
-      }
-    });
-    while (mine(first)) ++first;
-  }
-
-  for (size_t i = 0; i < found.size(); ++i) {
-    const auto most = std::max_element(found_why[i].begin(), found_why[i].end());
-    found[i].cause = Cause(most - found_why[i].begin());
-    gaps.push_back(found[i]);
-  }
+void add_devices(const TraceWindow& window, std::vector<UsedTime>& used, std::vector<Gap>& gaps) {
+  DevicesInWindow(window, used).add(gaps);
 }
 
 }  // namespace maglev

@@ -30,12 +30,18 @@ class Launches {
   std::vector<std::pair<uint32_t, uint32_t>> by_link_;
 };
 
-/// Adds [from, to) to `used`, one entry a device, and to `gaps` the longest stretches in which a
+/// A part of a trace, [from, to), with what is known of it.
+struct TraceWindow {
+  const Timeline& timeline;
+  Meanings& meanings;
+  const Launches& launches;
+  size_t main;  ///< the thread that launches, where the trace does not say which one did
+  int64_t from, to;
+};
+
+/// Adds the window to `used`, one entry a device, and to `gaps` the longest stretches in which a
 /// device did nothing. A gap's time is told by what the thread did that launched what ends it: up
-/// to the launch by its spans, from there as launch. Where nothing was launched, `main` is that
-/// thread.
-void add_devices(const Timeline& timeline, Meanings& meanings, const Launches& launches,
-                 size_t main, int64_t from, int64_t to, std::vector<UsedTime>& used,
-                 std::vector<Gap>& gaps);
+/// to the launch by its spans, from there as launch.
+void add_devices(const TraceWindow& window, std::vector<UsedTime>& used, std::vector<Gap>& gaps);
 
 }  // namespace maglev
