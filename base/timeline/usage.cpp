@@ -170,7 +170,7 @@ class DevicesInWindow {
     }
   }
 
-  // what each thread did instead, thread by thread; stretches of two devices may lie over each other
+  // what each thread did instead, thread by thread: stretches of two devices may overlap
   void add_causes() {
     std::sort(blames_.begin(), blames_.end(), [&](const Blame& a, const Blame& b) {
       return std::tie(a.track, a.device, a.begin) < std::tie(b.track, b.device, b.begin);

@@ -68,25 +68,22 @@ int run_process(const std::string& place) {
   return train_process(place) ? 0 : 1;
 }
 
-int run(const std::vector<std::string>& words) {
-  if (words.size() == 2 && words[0] == kProcess) return run_process(words[1]);
-  const Arguments arguments(entry(), words, grammar());
-  const auto& names = arguments.positional();
-  if (arguments.help()) {
-    arguments.print_help();
-    if (names.size() != 2) {
-      print("\n`maglev train <algorithm> <environment> --help` lists their settings.\n");
-      return 0;
-    }
-    const auto [algo, env] = algo_on_env(names);
-    Experiment experiment(algo, env);
-    const std::string proven = load_settings(experiment, arguments, arguments.settings()).proven;
-    print("\nsettings (name=value), with the default each will have here" +
-          (proven.empty() ? std::string() : "; bare: without " + proven) + ":\n" +
-          experiment.table().help());
+int print_settings(const Arguments& arguments) {
+  arguments.print_help();
+  if (arguments.positional().size() != 2) {
+    print("\n`maglev train <algorithm> <environment> --help` lists their settings.\n");
     return 0;
   }
-  claim_threads();
+  const auto [algo, env] = algo_on_env(arguments.positional());
+  Experiment experiment(algo, env);
+  const std::string proven = load_settings(experiment, arguments, arguments.settings()).proven;
+  print("\nsettings (name=value), with the default each will have here" +
+        (proven.empty() ? std::string() : "; bare: without " + proven) + ":\n" +
+        experiment.table().help());
+  return 0;
+}
+
+RunRequest request_of(const Arguments& arguments, const std::vector<std::string>& words) {
   RunRequest request;
   for (const char* flag : {"--out", "--sinks"})
     if (arguments.value(flag) == "")
@@ -99,28 +96,48 @@ int run(const std::vector<std::string>& words) {
   // how to get the run again: not on top of itself
   std::ranges::copy_if(words, std::back_inserter(request.command),
                        [](const std::string& word) { return word != "--continue"; });
+  return request;
+}
 
+// those given as name=value, and those that have a flag
+std::vector<std::string> settings_of(const Arguments& arguments) {
   std::vector<std::string> settings = arguments.settings();
   if (auto limit = arguments.value("--memory-limit"))
     settings.push_back("train.memory_limit=" + *limit);
   if (arguments.has("--shrink")) settings.push_back("train.shrink_replay=true");
+  return settings;
+}
+
+int resume(const std::string& folder, const Arguments& arguments,
+           const std::vector<std::string>& settings, const RunRequest& request) {
+  const auto& names = arguments.positional();
+  if (!names.empty())
+    throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
+                names[0] + "'");
+  for (const char* flag : {"--out", "--overwrite", "--continue", "--config", "--bare", "--seeds"})
+    if (arguments.has(flag))
+      throw Error(std::string("[train] ") + flag +
+                  " is for a new run; one that is resumed goes on in its folder, with its "
+                  "settings and what is given as name=value: leave it out");
+  for (const std::string& word : settings)
+    if (is_profile(word))
+      throw Error("[train] a run that is resumed keeps its settings; " + word +
+                  " is for a new one, leave it out or give what it sets as name=value");
+  return exit_status(is_seeds(folder) ? resume_seeds(folder, request.sinks, settings)
+                                      : train_resume(folder, settings, request));
+}
+
+int run(const std::vector<std::string>& words) {
+  if (words.size() == 2 && words[0] == kProcess) return run_process(words[1]);
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return print_settings(arguments);
+  claim_threads();
+  RunRequest request = request_of(arguments, words);
+  const std::vector<std::string> settings = settings_of(arguments);
   const auto seeds = arguments.integer("--seeds", 1, 10'000);
-  if (auto folder = arguments.value("--resume")) {
-    if (!names.empty())
-      throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
-                  names[0] + "'");
-    for (const char* flag : {"--out", "--overwrite", "--continue", "--config", "--bare", "--seeds"})
-      if (arguments.has(flag))
-        throw Error(std::string("[train] ") + flag +
-                    " is for a new run; one that is resumed goes on in its folder, with its "
-                    "settings and what is given as name=value: leave it out");
-    for (const std::string& word : settings)
-      if (is_profile(word))
-        throw Error("[train] a run that is resumed keeps its settings; " + word +
-                    " is for a new one, leave it out or give what it sets as name=value");
-    return exit_status(is_seeds(*folder) ? resume_seeds(*folder, request.sinks, settings)
-                                         : train_resume(*folder, settings, request));
-  }
+  if (const auto folder = arguments.value("--resume"))
+    return resume(*folder, arguments, settings, request);
+  const auto& names = arguments.positional();
   if (const std::string answer = arguments.answer_to_settings();
       names.size() != 2 && !answer.empty())
     throw Error("[train] " + answer);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <optional>
 #include <unistd.h>
 
 #include "base/core/clock.h"
@@ -34,7 +35,6 @@ namespace {
 
 constexpr double kDefaultBudget = 120, kLeastBudget = 1, kMostBudget = 86'400;
 
-// "120s", "2m", "90": seconds
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
   std::tm parts;
@@ -81,23 +81,57 @@ Tuned measured(const Experiment& experiment, const Knobs& knobs, double budget) 
   return tuned;
 }
 
+Grammar grammar() {
+  return {.flags = {{"--budget", "TIME", "for all of it, e.g. 120s or 2m (default 120s)"},
+                    {"-o", "FILE", "what is found as a profile, e.g. configs/hardware/mine.yaml"},
+                    {"--overwrite", "", "FILE may be there"},
+                    {"--learning", "NAMES",
+                     "settings besides, by commas, which change what is learned, e.g. "
+                     "env.count,ppo.rollout"},
+                    {"--retune", "", "measure, whatever was found before"},
+                    {"--config", "FILE", "settings from YAML or JSON, as of train"},
+                    {"--bare", "", "without the proven settings"},
+                    {"--json", "", "as JSON"}},
+          .least = 2,
+          .most = 2,
+          .names = "<algorithm> <environment>",
+          .settings = true};
+}
+
+// what was found before, or is measured now and kept; none where a signal came meanwhile
+std::optional<Tuned> tuned_for(const Experiment& experiment, const Knobs& knobs, double budget,
+                               const CacheKey& key, bool retune) {
+  auto tuned = retune ? std::nullopt : read_cache(key);
+  if (tuned) {
+    std::fprintf(stderr, "found on %s, in %s; --retune measures again\n", tuned->made.c_str(),
+                 cache_file(key).c_str());
+    return tuned;
+  }
+  if (knobs.searched.empty())
+    throw Error("[tune] there is nothing to search: no free setting has a second value here");
+  tell_knobs(knobs);
+  const SignalGuard signals;
+  try {
+    tuned = measured(experiment, knobs, budget);
+  } catch (const bench::Interrupted&) {
+    std::fprintf(stderr, "maglev: stopped; what was measured so far is forgotten\n");
+    return std::nullopt;
+  }
+  write_cache(key, *tuned);
+  return tuned;
+}
+
+// the words of train behind which +hardware=auto finds it again: what it was tuned with
+std::string given_words(const std::string& pair, const Arguments& arguments) {
+  std::string given = pair;
+  if (arguments.has("--bare")) given += " --bare";
+  if (const auto config = arguments.value("--config")) given += " --config " + shell_word(*config);
+  for (const std::string& setting : arguments.settings()) given += " " + shell_word(setting);
+  return given;
+}
+
 int run(const std::vector<std::string>& words) {
-  const Arguments arguments(
-      entry(), words,
-      {.flags = {{"--budget", "TIME", "for all of it, e.g. 120s or 2m (default 120s)"},
-                 {"-o", "FILE", "what is found as a profile, e.g. configs/hardware/mine.yaml"},
-                 {"--overwrite", "", "FILE may be there"},
-                 {"--learning", "NAMES",
-                  "settings besides, by commas, which change what is learned, e.g. "
-                  "env.count,ppo.rollout"},
-                 {"--retune", "", "measure, whatever was found before"},
-                 {"--config", "FILE", "settings from YAML or JSON, as of train"},
-                 {"--bare", "", "without the proven settings"},
-                 {"--json", "", "as JSON"}},
-       .least = 2,
-       .most = 2,
-       .names = "<algorithm> <environment>",
-       .settings = true});
+  const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
   const double budget =
       arguments.seconds("--budget", kLeastBudget, kMostBudget).value_or(kDefaultBudget);
@@ -118,23 +152,8 @@ int run(const std::vector<std::string>& words) {
   const Knobs knobs =
       knobs_of(experiment, place(options.device, options.threads, options.precision), learning);
 
-  auto tuned = arguments.has("--retune") ? std::nullopt : read_cache(key);
-  if (tuned) {
-    std::fprintf(stderr, "found on %s, in %s; --retune measures again\n", tuned->made.c_str(),
-                 cache_file(key).c_str());
-  } else {
-    if (knobs.searched.empty())
-      throw Error("[tune] there is nothing to search: no free setting has a second value here");
-    tell_knobs(knobs);
-    const SignalGuard signals;
-    try {
-      tuned = measured(experiment, knobs, budget);
-    } catch (const bench::Interrupted&) {
-      std::fprintf(stderr, "maglev: stopped; what was measured so far is forgotten\n");
-      return train::kStopped;
-    }
-    write_cache(key, *tuned);
-  }
+  const auto tuned = tuned_for(experiment, knobs, budget, key, arguments.has("--retune"));
+  if (!tuned) return train::kStopped;
   for (const Setting& one : tuned->settings)
     if (!experiment.table().find(one.name)->rule.free)
       std::fprintf(stderr, "maglev: %s=%s changes what is learned: judge it by a training run\n",
@@ -142,11 +161,7 @@ int run(const std::vector<std::string>& words) {
 
   const System system = probe_system(".");
   const std::string pair = algo + " " + env;
-  // what it was tuned with decides what is found again
-  std::string given = pair;
-  if (arguments.has("--bare")) given += " --bare";
-  if (const auto config = arguments.value("--config")) given += " --config " + shell_word(*config);
-  for (const std::string& setting : arguments.settings()) given += " " + shell_word(setting);
+  const std::string given = given_words(pair, arguments);
   if (arguments.has("--json")) {
     print(tuned_json(*tuned));
   } else {
