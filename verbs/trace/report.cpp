@@ -5,14 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
-
 #include "verbs/table.h"
 
 namespace maglev::verbs::trace {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 template <class... Values>
 std::string printed(const char* format, Values... values) {
@@ -39,19 +35,6 @@ std::string short_name(std::string name) {
   size_t cut = kMost - 3;
   while (cut > 0 && (static_cast<unsigned char>(name[cut]) & 0xc0) == 0x80) --cut;
   return name.substr(0, cut) + "...";
-}
-
-// the most of what the machine can do that a kernel reached, in arithmetic or in memory; -1: not
-// known
-double roofline(const NamedTime& kernel, const TraceOrigin& origin) {
-  const double seconds = double(kernel.self) / 1e9;
-  if (seconds <= 0) return -1;
-  double share = -1;
-  if (kernel.flops > 0 && origin.peak_gflops > 0)
-    share = kernel.flops / seconds / 1e9 / origin.peak_gflops;
-  if (kernel.bytes > 0 && origin.peak_gbytes_s > 0)
-    share = std::max(share, kernel.bytes / seconds / 1e9 / origin.peak_gbytes_s);
-  return share;
 }
 
 void heading(std::string& text, const std::string& title) { text += "\n" + title + "\n"; }
@@ -249,35 +232,18 @@ std::string path_text(const Analysis& analysis, size_t top, const Terminal& term
   return text;
 }
 
-Json seconds(int64_t ns) { return double(ns) / 1e9; }
-
-Json named_json(const std::vector<NamedTime>& rows, const TraceOrigin& origin) {
-  Json list = Json::array();
-  for (const NamedTime& row : rows) {
-    Json entry{{"name", row.name},
-               {"calls", row.calls},
-               {"total_s", seconds(row.total)},
-               {"self_s", seconds(row.self)},
-               {"mean_s", row.mean() / 1e9},
-               {"longest_s", seconds(row.longest)}};
-    if (row.bytes > 0) entry["bytes"] = row.bytes;
-    if (row.flops > 0) entry["flops"] = row.flops;
-    if (const double share = roofline(row, origin); share >= 0) entry["roofline"] = share;
-    for (size_t i = 0; i < row.counts.size(); ++i)
-      if (row.counts[i] > 0) entry[std::string(maglev::trace::kCounters[i])] = row.counts[i];
-    list.push_back(entry);
-  }
-  return list;
-}
-
-Json idle_json(const UsedTime& used) {
-  Json idle = Json::object();
-  for (size_t cause = 0; cause < kCauses; ++cause)
-    if (used.idle[cause]) idle[name_of(Cause(cause))] = seconds(used.idle[cause]);
-  return idle;
-}
-
 }  // namespace
+
+double roofline(const NamedTime& kernel, const TraceOrigin& origin) {
+  const double seconds = double(kernel.self) / 1e9;
+  if (seconds <= 0) return -1;
+  double share = -1;
+  if (kernel.flops > 0 && origin.peak_gflops > 0)
+    share = kernel.flops / seconds / 1e9 / origin.peak_gflops;
+  if (kernel.bytes > 0 && origin.peak_gbytes_s > 0)
+    share = std::max(share, kernel.bytes / seconds / 1e9 / origin.peak_gbytes_s);
+  return share;
+}
 
 std::string report_text(const std::string& path, const Analysis& analysis, size_t top,
                         const Terminal& terminal) {
@@ -356,104 +322,6 @@ std::string changes_text(const std::string& before, const Changes& changes, size
                relative(change)});
   }
   return text + table.text(terminal);
-}
-
-std::string report_json(const std::string& path, const Analysis& analysis, const Changes* changes) {
-  Json json{
-      {"file", path},
-      {"bytes", analysis.file.bytes},
-      {"events", analysis.file.events},
-      {"spans", analysis.spans},
-      {"windows", analysis.windows},
-      {"wall_s", seconds(analysis.wall)},
-      {"iterations", analysis.iterations},
-      {"reliable", analysis.reliable()},
-      {"doubts", analysis.doubts},
-      {"main_thread", analysis.main_thread},
-      {"findings", Json::array()},
-      {"stages", named_json(analysis.stages, analysis.origin)},
-      {"outside_s", seconds(analysis.outside)},
-      {"untraced_s", seconds(analysis.untraced)},
-      {"devices", Json::array()},
-      {"threads", Json::array()},
-      {"kernels", named_json(analysis.kernels, analysis.origin)},
-      {"operations", named_json(analysis.operations, analysis.origin)},
-      {"calls", named_json(analysis.calls, analysis.origin)},
-      {"copies", Json::array()},
-      {"allocations", Json::array()},
-      {"gaps", Json::array()},
-      {"critical_path", {{"length_s", seconds(analysis.path_length)}, {"parts", Json::array()}}}};
-  for (const Finding& finding : analysis.findings)
-    json["findings"].push_back({{"name", finding.name},
-                                {"gain", finding.gain},
-                                {"evidence", finding.evidence},
-                                {"patch", finding.patch},
-                                {"patch_gain", finding.patch_gain},
-                                {"advice", finding.advice}});
-  for (const UsedTime& device : analysis.devices)
-    json["devices"].push_back({{"name", device.name},
-                               {"wall_s", seconds(device.wall)},
-                               {"compute_s", seconds(device.busy)},
-                               {"communication_s", seconds(device.communication)},
-                               {"copy_s", seconds(device.copy)},
-                               {"idle_s", idle_json(device)},
-                               {"active",
-                                {{"length_s", seconds(device.active)},
-                                 {"compute_s", seconds(device.active_compute)},
-                                 {"other_s", seconds(device.active_other)}}}});
-  for (const UsedTime& thread : analysis.threads)
-    json["threads"].push_back({{"name", thread.name},
-                               {"busy_s", seconds(thread.busy)},
-                               {"waits_s", idle_json(thread)},
-                               {"untraced_s", seconds(thread.untraced)}});
-  for (const ProcessTime& process : analysis.processes)
-    json["processes"].push_back({{"name", process.name},
-                                 {"pid", process.pid},
-                                 {"threads", process.threads},
-                                 {"spans", process.spans},
-                                 {"iterations", process.iterations},
-                                 {"begin_s", seconds(process.begin - analysis.processes[0].begin)},
-                                 {"wall_s", seconds(process.wall)},
-                                 {"busy_s", seconds(process.busy)},
-                                 {"waits_s", seconds(process.waits)}});
-  for (const CopiedBytes& copied : analysis.copies)
-    json["copies"].push_back({{"direction", name_of(copied.way)},
-                              {"pageable", copied.pageable},
-                              {"calls", copied.calls},
-                              {"time_s", seconds(copied.total)},
-                              {"bytes", copied.bytes}});
-  for (const AllocatedBytes& allocated : analysis.allocations)
-    json["allocations"].push_back({{"name", allocated.name},
-                                   {"device", allocated.device},
-                                   {"calls", allocated.calls},
-                                   {"bytes", allocated.bytes},
-                                   {"largest", allocated.largest}});
-  for (const Gap& gap : analysis.gaps)
-    json["gaps"].push_back({{"where", gap.where},
-                            {"at_s", seconds(gap.begin - analysis.begin)},
-                            {"length_s", seconds(gap.length)},
-                            {"cause", name_of(gap.cause)},
-                            {"after", gap.before},
-                            {"before", gap.after}});
-  for (const PathPart& part : analysis.path)
-    json["critical_path"]["parts"].push_back({{"name", part.name},
-                                              {"device", part.device},
-                                              {"pieces", part.pieces},
-                                              {"time_s", seconds(part.length)}});
-  if (changes) {
-    Json& against = json["against"];
-    against = {{"per_iteration", changes->per_iteration},
-               {"wall_before_s", changes->wall.before / 1e9},
-               {"wall_now_s", changes->wall.now / 1e9},
-               {"changes", Json::array()}};
-    for (const Change& change : changes->rows)
-      against["changes"].push_back({{"kind", change.kind},
-                                    {"name", change.name},
-                                    {"before_s", change.before / 1e9},
-                                    {"now_s", change.now / 1e9}});
-  }
-  // a name may hold any bytes of the file
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace maglev::verbs::trace

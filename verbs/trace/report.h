@@ -9,6 +9,10 @@
 
 namespace maglev::verbs::trace {
 
+/// The most of what the machine can do that a kernel reached, in arithmetic or in memory; -1: not
+/// known.
+double roofline(const NamedTime& kernel, const TraceOrigin& origin);
+
 /// Tables of at most `top` rows each.
 std::string report_text(const std::string& path, const Analysis& analysis, size_t top,
                         const Terminal& terminal);
