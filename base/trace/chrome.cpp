@@ -133,6 +133,68 @@ void put_circumstances(Pieces& out, const RecordedRun& run) {
   out.put("],");
 }
 
+void put_names(Pieces& text, const Recording& recording, const RecordedRun& run) {
+  const auto metadata = [&](const char* name, int64_t tid, std::string_view value) {
+    text.put("{\"ph\":\"M\",\"name\":\"");
+    text.put(name);
+    text.put("\",\"pid\":"), text.put(run.written_by);
+    text.put(",\"tid\":"), text.put(tid);
+    text.put(",\"args\":{\"name\":"), text.put_text(value), text.put("}}");
+  };
+  metadata("process_name", run.written_by, "maglev " + run.algorithm + " " + run.environment);
+  for (const ThreadSpans& thread : recording.threads)
+    text.put(",\n"), metadata("thread_name", thread.tid, thread.name);
+}
+
+// `base`: what times count from
+void put_spans(Pieces& text, const Recording& recording, const RecordedRun& run, int64_t base) {
+  for (const ThreadSpans& thread : recording.threads)
+    for (const SpanRecord* span : outside_in(thread)) {
+      text.put(",\n{\"ph\":\"X\",\"cat\":\"");
+      text.put(name_of(span->category));
+      text.put("\",\"name\":"), text.put_text(span->name);
+      text.put(",\"pid\":"), text.put(run.written_by);
+      text.put(",\"tid\":"), text.put(thread.tid);
+      text.put(",\"ts\":"), text.put_us(span->begin_ns + recording.realtime_ns - base);
+      text.put(",\"dur\":"), text.put_us(span->end_ns - span->begin_ns);
+      text.put(",\"args\":{"), put_args(text, *span, thread), text.put("}}");
+    }
+}
+
+// "maglev": what the spans are of, and the end of the file
+void put_about(Pieces& text, const Recording& recording, const RecordedRun& run) {
+  text.put(",\"maglev\":{");
+  put_member(text, "version", run.version);
+  put_member(text, "run", run.run);
+  put_member(text, "algorithm", run.algorithm);
+  put_member(text, "environment", run.environment);
+  put_member(text, "mode", run.mode);
+  put_member(text, "window", run.window);
+  put_member(text, "reason", run.reason);
+  put_member(text, "device", run.device);
+  put_member(text, "threads", run.threads);
+  put_circumstances(text, run);
+  put_member(text, "pid", run.written_by);
+  put_member(text, "dropped", recording.dropped);
+  put_member(text, "spans", int64_t(recording.spans()));
+  // clocks, for files of several processes
+  put_member(text, "monotonic_begin_ns", recording.begin_ns);
+  put_member(text, "monotonic_end_ns", recording.end_ns);
+  put_member(text, "realtime_ahead_ns", recording.realtime_ns);
+  put_member(text, "realtime_ahead_end_ns", recording.realtime_end_ns);
+  if (!run.boot.empty()) put_member(text, "boot", run.boot);
+  if (!run.counters.empty()) put_member(text, "counters", run.counters);
+  if (run.peak_gflops > 0) {
+    text.put("\"peaks\":{\"gflops\":"), text.put_real(run.peak_gflops);
+    text.put(",\"gbytes_s\":"), text.put_real(run.peak_gbytes_s), text.put("},");
+  }
+  text.put("\"span_cost_ns\":"), text.put_real(1e9 * recording.span_cost_s);
+  if (recording.counting_cost_s > 0)
+    text.put(",\"counting_cost_ns\":"), text.put_real(1e9 * recording.counting_cost_s);
+  text.put(",\"overhead_s\":"), text.put_real(recording.overhead_s());
+  text.put("}}\n");
+}
+
 // where the members of torch's file meet ours
 struct Inner {
   std::string_view head,
@@ -189,30 +251,8 @@ void write_chrome(const Recording& recording, const RecordedRun& run, std::strin
     text.put("\n");
   }
 
-  // names of processes and threads
-  const auto metadata = [&](const char* name, int64_t tid, std::string_view value) {
-    text.put("{\"ph\":\"M\",\"name\":\"");
-    text.put(name);
-    text.put("\",\"pid\":"), text.put(run.written_by);
-    text.put(",\"tid\":"), text.put(tid);
-    text.put(",\"args\":{\"name\":"), text.put_text(value), text.put("}}");
-  };
-  metadata("process_name", run.written_by, "maglev " + run.algorithm + " " + run.environment);
-  for (const ThreadSpans& thread : recording.threads)
-    text.put(",\n"), metadata("thread_name", thread.tid, thread.name);
-
-  // spans
-  for (const ThreadSpans& thread : recording.threads)
-    for (const SpanRecord* span : outside_in(thread)) {
-      text.put(",\n{\"ph\":\"X\",\"cat\":\"");
-      text.put(name_of(span->category));
-      text.put("\",\"name\":"), text.put_text(span->name);
-      text.put(",\"pid\":"), text.put(run.written_by);
-      text.put(",\"tid\":"), text.put(thread.tid);
-      text.put(",\"ts\":"), text.put_us(span->begin_ns + recording.realtime_ns - base);
-      text.put(",\"dur\":"), text.put_us(span->end_ns - span->begin_ns);
-      text.put(",\"args\":{"), put_args(text, *span, thread), text.put("}}");
-    }
+  put_names(text, recording, run);
+  put_spans(text, recording, run, base);
 
   // tail
   if (other.head.empty()) text.put("\n]");
@@ -220,36 +260,7 @@ void write_chrome(const Recording& recording, const RecordedRun& run, std::strin
     if (begins_with_event(other.tail)) text.put(",");
     text.put(other.tail);
   }
-  text.put(",\"maglev\":{");
-  put_member(text, "version", run.version);
-  put_member(text, "run", run.run);
-  put_member(text, "algorithm", run.algorithm);
-  put_member(text, "environment", run.environment);
-  put_member(text, "mode", run.mode);
-  put_member(text, "window", run.window);
-  put_member(text, "reason", run.reason);
-  put_member(text, "device", run.device);
-  put_member(text, "threads", run.threads);
-  put_circumstances(text, run);
-  put_member(text, "pid", run.written_by);
-  put_member(text, "dropped", recording.dropped);
-  put_member(text, "spans", int64_t(recording.spans()));
-  // clocks, for files of several processes
-  put_member(text, "monotonic_begin_ns", recording.begin_ns);
-  put_member(text, "monotonic_end_ns", recording.end_ns);
-  put_member(text, "realtime_ahead_ns", recording.realtime_ns);
-  put_member(text, "realtime_ahead_end_ns", recording.realtime_end_ns);
-  if (!run.boot.empty()) put_member(text, "boot", run.boot);
-  if (!run.counters.empty()) put_member(text, "counters", run.counters);
-  if (run.peak_gflops > 0) {
-    text.put("\"peaks\":{\"gflops\":"), text.put_real(run.peak_gflops);
-    text.put(",\"gbytes_s\":"), text.put_real(run.peak_gbytes_s), text.put("},");
-  }
-  text.put("\"span_cost_ns\":"), text.put_real(1e9 * recording.span_cost_s);
-  if (recording.counting_cost_s > 0)
-    text.put(",\"counting_cost_ns\":"), text.put_real(1e9 * recording.counting_cost_s);
-  text.put(",\"overhead_s\":"), text.put_real(recording.overhead_s());
-  text.put("}}\n");
+  put_about(text, recording, run);
   text.give();
 }
 
