@@ -1,7 +1,6 @@
 #include "base/core/mapped_file.h"
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,14 +9,13 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 
 namespace maglev {
 namespace {
 
 std::string gibibytes(uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f GiB", double(bytes) / double(1 << 30));
-  return text;
+  return printed("%.1f GiB", double(bytes) / double(1 << 30));
 }
 
 [[noreturn]] void refuse(const std::string& folder, const char* what, int error) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/core/printed.h"
+
 namespace maglev {
 namespace {
 
@@ -14,18 +16,10 @@ const char* const kColours[] = {"#2a6fb0", "#c8553d", "#3f8f4f", "#8457a8", "#b0
 
 const char* colour(size_t i) { return kColours[i % std::size(kColours)]; }
 
-std::string short_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", x);
-  return text;
-}
+std::string short_text(double x) { return printed("%.6g", x); }
 
 /// Tenths of a pixel are enough.
-std::string px(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", x);
-  return text;
-}
+std::string px(double x) { return printed("%.1f", x); }
 
 /// Numbers of an axis for people: 1e6 steps are 1M.
 std::string tick_text(double x) {

@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/timeline/nsight.h"
 
 namespace maglev {
@@ -473,6 +474,12 @@ std::string unescaped(std::string_view text) {
     }
   }
   return plain;
+}
+
+std::string microseconds_text(int64_t ns) {
+  const int64_t size = std::abs(ns);
+  return printed("%s%lld.%03lld", ns < 0 ? "-" : "", (long long)(size / 1000),
+                 (long long)(size % 1000));
 }
 
 }  // namespace maglev

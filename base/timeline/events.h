@@ -65,5 +65,7 @@ TraceFile read_trace(const std::string& path, const std::function<void(const Tra
 
 /// A text of an event with its escapes replaced.
 std::string unescaped(std::string_view text);
+/// A time as events have it, 1234567 ns as "1234.567".
+std::string microseconds_text(int64_t ns);
 
 }  // namespace maglev

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/json_quoted.h"
 #include "base/timeline/events.h"
 
 namespace maglev {
@@ -28,10 +29,6 @@ constexpr double kSureDrift = 4;               // times what marks are apart
 constexpr int64_t kFirstFreePid = 10'000'000;  // beyond those that systems give
 constexpr int64_t kMostId = int64_t(1) << 40;
 constexpr size_t kPieceBytes = 1 << 16;
-
-std::string quoted(const std::string& text) {
-  return MergeJson(text).dump(-1, ' ', false, MergeJson::error_handler_t::replace);
-}
 
 // ---- what the first reading finds
 
@@ -258,8 +255,8 @@ class Writer {
     else pieces_.emplace_back(size_t(1), size_t(0), "\"pid\":" + pid + ",");
     if (event.timed) {
       const int64_t begin = shift.at(event.start_ns);
-      put(event.start, microseconds(begin));
-      put(event.duration, microseconds(shift.at(event.start_ns + event.duration_ns) - begin));
+      put(event.start, microseconds_text(begin));
+      put(event.duration, microseconds_text(shift.at(event.start_ns + event.duration_ns) - begin));
     }
     if (!event.id.empty()) put(event.id, id_of(event.id, file));
     std::sort(pieces_.begin(), pieces_.end());
@@ -285,12 +282,6 @@ class Writer {
   void next_event() { text_ += std::exchange(any_, true) ? ",\n" : "\n"; }
   void give() { out_(text_), text_.clear(); }
 
-  static std::string microseconds(int64_t ns) {
-    char text[40];
-    std::snprintf(text, sizeof text, "%s%lld.%03lld", ns < 0 ? "-" : "",
-                  (long long)(std::abs(ns) / 1000), (long long)(std::abs(ns) % 1000));
-    return text;
-  }
   // flows of two files with one number are two
   std::string id_of(std::string_view id, size_t file) const {
     int64_t number = 0;
@@ -428,7 +419,7 @@ std::vector<MergedTrace> merge_traces(const std::vector<std::string>& paths,
   Writer writer(out, paths.size());
   writer.begin(looks[0].base_ns);
   for (size_t i = 0; i < paths.size(); ++i) {
-    const std::string label = quoted(merged[i].run.empty() ? paths[i] : merged[i].run);
+    const std::string label = json_quoted(merged[i].run.empty() ? paths[i] : merged[i].run);
     const TraceFile file = read_trace(paths[i], [&](const TraceEvent& event) {
       if (event.phase != 0) writer.add(event, i, label, shifts[i]);
     });

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/timeline/events.h"
 
 namespace maglev {
 namespace {
@@ -25,13 +25,6 @@ std::string json_text(std::string_view text) {
     if (uint8_t(c) >= 0x20) json += c;
   }
   return json + "\"";
-}
-
-std::string microseconds_of(int64_t ns) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%s%lld.%03lld", ns < 0 ? "-" : "",
-                (long long)(std::llabs(ns) / 1000), (long long)(std::llabs(ns) % 1000));
-  return text;
 }
 
 // "cudaLaunchKernel_v7000" is what PyTorch's profiler calls cudaLaunchKernel
@@ -145,8 +138,8 @@ void NsightText::begin_event(const char* category, std::string_view name, const 
   const int64_t begin = row.integer(0), end = row.integer(1);
   text_ += std::exchange(any_, true) ? ",\n" : "";
   text_ += "{\"ph\":\"X\",\"cat\":\"" + std::string(category) + "\",\"name\":" + json_text(name) +
-           ",\"ts\":" + microseconds_of(begin) +
-           ",\"dur\":" + microseconds_of(std::max(begin, end) - begin);
+           ",\"ts\":" + microseconds_text(begin) +
+           ",\"dur\":" + microseconds_text(std::max(begin, end) - begin);
 }
 
 void NsightText::put_thread(int64_t serial) {

@@ -1,9 +1,9 @@
 #include "base/timeline/scheduling.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <string>
 
+#include "base/core/printed.h"
 #include "base/timeline/analysis.h"
 #include "base/timeline/remedies.h"
 
@@ -24,11 +24,6 @@ constexpr double kApart = 0.5;
 // pieces that rounds are of, and rounds that say something
 constexpr size_t kLeastRounds = 10;
 
-std::string printed(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 std::string percent(double share) { return printed("%.0f %%", 100 * share); }
 std::string count(double number) { return printed("%.0f", number); }
 

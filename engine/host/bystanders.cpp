@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <sstream>
 #include <thread>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "base/core/clock.h"
+#include "base/core/printed.h"
 #include "engine/host/proc.h"
 
 namespace maglev {
@@ -42,12 +42,10 @@ std::string Bystanders::note() const {
   const double others = processors();
   if (!(others > std::max(kSeen, kSeenOfAll * double(std::thread::hardware_concurrency()))))
     return "";
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "the machine was not at rest: other programs kept %.1f of its processors busy "
-                "meanwhile, end them or measure again",
-                others);
-  return text;
+  return printed(
+      "the machine was not at rest: other programs kept %.1f of its processors busy "
+      "meanwhile, end them or measure again",
+      others);
 }
 
 double parse_busy_ticks(std::string_view text) {

@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
+#include "base/core/printed.h"
 #include "engine/host/proc.h"
 
 namespace maglev {
@@ -170,9 +171,7 @@ std::vector<Cache> caches_of(const std::string& root) {
 }
 
 std::string number_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, value == std::round(value) ? "%.0f" : "%.1f", value);
-  return text;
+  return printed(value == std::round(value) ? "%.0f" : "%.1f", value);
 }
 
 }  // namespace

@@ -1,20 +1,15 @@
 #include "engine/play/quantiliser.h"
 
-#include <cstdio>
-
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "kernels/policy/distribution_op.h"
 
 namespace maglev {
 namespace {
 
-std::string name_of_share(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "quantiliser %g", share);
-  return text;
-}
+std::string name_of_share(double share) { return printed("quantiliser %g", share); }
 
 }  // namespace
 

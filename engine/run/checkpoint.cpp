@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <cstdio>
 #include <set>
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +9,7 @@
 #include <ATen/ops/empty.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/process_group.h"
 #include "engine/host/system.h"
 
@@ -283,11 +283,7 @@ void check_identity(const std::string& dir, const CheckpointIdentity& identity,
   check_tokens(dir, identity, expected);
 }
 
-std::string step_name(int64_t step) {
-  char name[40];
-  std::snprintf(name, sizeof name, "step_%012" PRId64, step);
-  return name;
-}
+std::string step_name(int64_t step) { return printed("step_%012" PRId64, step); }
 
 // one more than any checkpoint of the folder has; damaged ones do not count
 int64_t next_sequence(const std::string& checkpoints, const std::vector<std::string>& names) {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
+#include "base/core/printed.h"
 #include "base/core/shell_word.h"
 
 namespace maglev::sinks::console {
@@ -57,11 +57,7 @@ std::string repeat(std::string_view text, int times) {
   return all;
 }
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f%%", 100 * share);
-  return text;
-}
+std::string percent(double share) { return printed("%.1f%%", 100 * share); }
 
 std::string whole_percent(double share) {
   if (std::isnan(share)) return "-";
@@ -71,9 +67,7 @@ std::string whole_percent(double share) {
 // short runs to a tenth of a second
 std::string took_text(double seconds) {
   if (!(seconds < 60)) return duration_text(seconds);
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", seconds);
-  return text;
+  return printed("%.1f s", seconds);
 }
 
 Line labelled(const char* label) {

@@ -5,19 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/core/printed.h"
 #include "sinks/console/draw.h"
 
 namespace maglev::sinks::console {
-namespace {
-
-std::string printed(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-}  // namespace
-
 std::string figure_text(double value) {
   if (std::isnan(value)) return "-";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -35,9 +26,7 @@ std::string count_text(double count) {
   if (count < 9999.5) {
     const auto whole = int64_t(std::llround(count));
     if (whole < 1000) return std::to_string(whole);
-    char text[16];
-    std::snprintf(text, sizeof text, "%d,%03d", int(whole / 1000), int(whole % 1000));
-    return text;
+    return printed("%d,%03d", int(whole / 1000), int(whole % 1000));
   }
   static constexpr std::array<const char*, 5> kLetters{"k", "M", "G", "T", "P"};
   size_t letter = 0;

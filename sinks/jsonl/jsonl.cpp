@@ -5,9 +5,8 @@
 #include <charconv>
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "base/core/file.h"
+#include "base/core/json_quoted.h"
 #include "base/metrics/rows.h"
 #include "base/metrics/sink.h"
 
@@ -25,10 +24,6 @@ std::string number(double value) {
   return {buffer, end};
 }
 
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 std::string line_of(const MetricRow& row) {
   std::string line =
       "{\"step\": " + std::to_string(row.step) + ", \"seconds\": " + number(row.seconds);
@@ -39,7 +34,7 @@ std::string line_of(const MetricRow& row) {
   for (const auto& [name, value] : row.values) {
     bool taken = false;
     for (const char* key : kFixedKeys) taken = taken || name == key;
-    line += ", " + quoted(taken ? "value/" + name : name) + ": " + number(value);
+    line += ", " + json_quoted(taken ? "value/" + name : name) + ": " + number(value);
   }
   return line + "}\n";
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/statistics/samples.h"
 #include "verbs/arguments.h"
@@ -48,9 +49,7 @@ std::string label(size_t group) {
 
 std::string number_text(double x) {
   if (std::isnan(x)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, std::abs(x) < 1 ? "%.3g" : "%.2f", x);
-  return text;
+  return printed(std::abs(x) < 1 ? "%.3g" : "%.2f", x);
 }
 
 std::string interval_text(const Interval& interval) {

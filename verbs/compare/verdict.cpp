@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
+#include "base/core/printed.h"
 #include "base/statistics/distributions.h"
 #include "base/statistics/power.h"
 
@@ -13,11 +13,7 @@ namespace {
 
 constexpr double kPower = 0.8;
 
-std::string short_number(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", x);
-  return text;
-}
+std::string short_number(double x) { return printed("%.3g", x); }
 
 }  // namespace
 

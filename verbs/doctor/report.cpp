@@ -1,7 +1,6 @@
 #include "verbs/doctor/report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <utility>
 
@@ -12,6 +11,7 @@
 #include <torch/version.h>
 
 #include "base/config/choice.h"
+#include "base/core/printed.h"
 #include "base/core/version.h"
 #include "base/core/words.h"
 #include "verbs/table.h"
@@ -25,19 +25,13 @@ std::string known(const std::vector<std::string>& words) {
   return words.empty() ? "unknown" : joined(words, " ");
 }
 
-std::string number_text(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 std::string cores_text(const Processor& cpu) {
   std::string text =
       std::to_string(cpu.affinity) + " of " + std::to_string(cpu.present) + " usable";
   // where a core runs several threads there are fewer of them
   if (cpu.cores > 0 && cpu.cores != cpu.present)
     text += ", " + std::to_string(cpu.cores) + " physical";
-  return text + (cpu.quota > 0 ? ", quota " + number_text("%g", cpu.quota) : ", no quota");
+  return text + (cpu.quota > 0 ? ", quota " + printed("%g", cpu.quota) : ", no quota");
 }
 
 std::string caches_text(const std::vector<Cache>& caches) {
@@ -93,7 +87,7 @@ Section machine_section(const System& system) {
         {"affinity", cpu.affinity},
         {"quota", cpu.quota},
         {"load", cpu.load}},
-       cores_text(cpu) + ", load " + number_text("%.1f", cpu.load)},
+       cores_text(cpu) + ", load " + printed("%.1f", cpu.load)},
       {"vector_units", cpu.vector_units, known(cpu.vector_units)},
       {"precisions", native_precisions(cpu.vector_units),
        known(native_precisions(cpu.vector_units)) + "; others without instructions of their own"},
@@ -265,32 +259,32 @@ Section measured_section(const Peaks& peaks, int threads, at::Device device) {
   Section section{
       "measured",
       {{"multiply_add_gflops", peaks.multiply_add_gflops,
-        number_text("%.0f", peaks.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"},
+        printed("%.0f", peaks.multiply_add_gflops) + " GFLOP/s in f32" + on, "multiply-add"},
        {"tanh_gigavalues_s", peaks.tanh_gigavalues_s,
-        number_text("%.1f", peaks.tanh_gigavalues_s) + " billion values a second" + on, "tanh"}}};
+        printed("%.1f", peaks.tanh_gigavalues_s) + " billion values a second" + on, "tanh"}}};
   for (const ProductPeak& product : peaks.products)
     section.facts.push_back({"matrix_product_" + product.type + "_gflops", product.gflops,
-                             number_text("%.0f", product.gflops) + " GFLOP/s by torch" +
+                             printed("%.0f", product.gflops) + " GFLOP/s by torch" +
                                  (device.is_cuda() ? " on " + device.str() : on),
                              product.type + " product"});
   section.facts.push_back({"memory_gigabytes_s", peaks.gigabytes_s,
-                           number_text("%.1f", peaks.gigabytes_s) + " GB/s read and written" + on,
+                           printed("%.1f", peaks.gigabytes_s) + " GB/s read and written" + on,
                            "memory"});
   if (peaks.shared_gigabytes_s > 0)
     section.facts.push_back({"shared_gigabytes_s", peaks.shared_gigabytes_s,
-                             number_text("%.1f", peaks.shared_gigabytes_s) + " and " +
-                                 number_text("%.1f", peaks.shared_large_gigabytes_s) +
+                             printed("%.1f", peaks.shared_gigabytes_s) + " and " +
+                                 printed("%.1f", peaks.shared_large_gigabytes_s) +
                                  " GB/s that a thread reads of what another wrote, small and large "
                                  "blocks",
                              "shared"});
   if (threads > 1)
     section.facts.push_back(
         {"hand_off_us", peaks.hand_off_us,
-         number_text("%.1f", peaks.hand_off_us) + " us until every thread has begun its block",
+         printed("%.1f", peaks.hand_off_us) + " us until every thread has begun its block",
          "hand-off"});
   if (device.is_cuda()) {
     const auto rate = [](double gigabytes_s, const char* what) {
-      return number_text("%.1f", gigabytes_s) + " GB/s " + what;
+      return printed("%.1f", gigabytes_s) + " GB/s " + what;
     };
     section.facts.insert(
         section.facts.end(),
@@ -300,10 +294,10 @@ Section measured_section(const Peaks& peaks, int threads, at::Device device) {
           rate(peaks.to_device_gigabytes_s, "from pinned memory"), "to device"},
          {"to_host_gigabytes_s", peaks.to_host_gigabytes_s,
           rate(peaks.to_host_gigabytes_s, "to pinned memory"), "to host"},
-         {"launch_us", peaks.launch_us, number_text("%.2f us", peaks.launch_us), "launch"}});
+         {"launch_us", peaks.launch_us, printed("%.2f us", peaks.launch_us), "launch"}});
   }
   section.facts.push_back(
-      {"seconds", peaks.seconds, number_text("%.2f", peaks.seconds) + " s", "measuring took"});
+      {"seconds", peaks.seconds, printed("%.2f", peaks.seconds) + " s", "measuring took"});
   return section;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
 
+#include "base/core/printed.h"
 #include "engine/host/peaks.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/table.h"
@@ -40,20 +40,14 @@ double batch_seconds(const std::function<void()>& work, int64_t calls, at::Devic
   return now_s(device) - begin;
 }
 
-std::string number_text(const char* format, double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 std::string time_text(double seconds) {
-  if (seconds < 1e-6) return number_text("%.0f ns", seconds * 1e9);
-  if (seconds < 1e-3) return number_text("%.1f us", seconds * 1e6);
-  return number_text("%.2f ms", seconds * 1e3);
+  if (seconds < 1e-6) return printed("%.0f ns", seconds * 1e9);
+  if (seconds < 1e-3) return printed("%.1f us", seconds * 1e6);
+  return printed("%.2f ms", seconds * 1e3);
 }
 
 std::string rate_text(int64_t count, double seconds) {
-  return count > 0 ? number_text("%.2f", double(count) / seconds / 1e9) : "-";
+  return count > 0 ? printed("%.2f", double(count) / seconds / 1e9) : "-";
 }
 
 }  // namespace
@@ -120,15 +114,15 @@ int print_bench(const std::vector<KernelEntry>& kernels, const std::vector<at::D
       for (const KernelCase& one : kernel.cases(device)) {
         const BenchResult r = bench_case(one, device, peak);
         table.add({kernel.name, device.str(), one.name, time_text(r.reference_s),
-                   time_text(r.fused_s), number_text("%.2f x", r.reference_s / r.fused_s),
+                   time_text(r.fused_s), printed("%.2f x", r.reference_s / r.fused_s),
                    rate_text(one.bytes, r.fused_s), rate_text(one.flops, r.fused_s),
-                   r.share_of_peak > 0 ? number_text("%.0f%%", 100 * r.share_of_peak) : "-"});
+                   r.share_of_peak > 0 ? printed("%.0f%%", 100 * r.share_of_peak) : "-"});
       }
   print(table.text(probe_terminal(STDOUT_FILENO)));
   print("\nOne thread, its processor time, median of " + std::to_string(kBatches) +
         ". Peak: the longer of copying the case's bytes within its working set and of computing\n"
         "its operations at " +
-        number_text("%.0f", peak.flops_s() / 1e9) +
+        printed("%.0f", peak.flops_s() / 1e9) +
         " GFLOP/s, what one core's f32 multiply-adds allow. A copy writes as much\n"
         "as it reads: what reads more than it writes may move its bytes faster.\n" +
         without_cases(kernels, devices));

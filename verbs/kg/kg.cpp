@@ -9,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/datalog/dataset.h"
 #include "base/datalog/knowledge.h"
@@ -32,17 +33,10 @@ using datalog::Dataset;
 
 std::string share_text(int64_t part, int64_t of) {
   if (!of) return "-";
-  char text[48];
-  std::snprintf(text, sizeof text, "%lld (%.1f %%)", static_cast<long long>(part),
-                100 * double(part) / double(of));
-  return text;
+  return printed("%lld (%.1f %%)", static_cast<long long>(part), 100 * double(part) / double(of));
 }
 
-std::string decimal(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3f", x);
-  return text;
-}
+std::string decimal(double x) { return printed("%.3f", x); }
 
 void print_notes(const Dataset& dataset) {
   for (const std::string& note : dataset.notes) print("note: " + note + "\n");

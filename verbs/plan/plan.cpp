@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/core/words.h"
 #include "engine/host/system.h"
@@ -82,29 +83,23 @@ struct Planned {
   bool measured = false;  // they
 };
 
-std::string figure(const char* format, double value) {
-  char text[48];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 // "12.3 s", "2.1 hours"
 std::string duration(double seconds) {
-  if (seconds < 120) return figure("%.3g s", seconds);
-  if (seconds < 7200) return figure("%.3g minutes", seconds / 60);
-  return figure("%.3g hours", seconds / 3600);
+  if (seconds < 120) return printed("%.3g s", seconds);
+  if (seconds < 7200) return printed("%.3g minutes", seconds / 60);
+  return printed("%.3g hours", seconds / 3600);
 }
 
 std::string time_text(const Planned& planned, const Terminal& terminal) {
   const TimePlan& time = planned.time;
-  std::string text = "\n" + figure("%.3g", time.steps_per_second()) + " steps/s, " +
+  std::string text = "\n" + printed("%.3g", time.steps_per_second()) + " steps/s, " +
                      duration(planned.run_s) + " for the run; an iteration of " +
                      count_of(time.steps) + " steps (" + planned.rates + ")\n\n";
   Table stages({"stage", ">time", ">share", ">GFLOP", ">MB", ">launches", "limited by"});
   for (const PlannedStage& stage : time.stages)
-    stages.add({stage.name, figure("%.3g ms", 1e3 * stage.seconds),
-                figure("%.1f %%", 100 * stage.seconds / time.iteration_s),
-                figure("%.3g", stage.flops * 1e-9), figure("%.3g", stage.bytes * 1e-6),
+    stages.add({stage.name, printed("%.3g ms", 1e3 * stage.seconds),
+                printed("%.1f %%", 100 * stage.seconds / time.iteration_s),
+                printed("%.3g", stage.flops * 1e-9), printed("%.3g", stage.bytes * 1e-6),
                 count_of(int64_t(std::llround(stage.launches))),
                 std::string(name_of(stage.limit)) + (stage.tried ? ", tried" : "")});
   return text + stages.text(terminal);

@@ -1,12 +1,12 @@
 #include "verbs/play/match.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/env/env_params.h"
 #include "engine/play/rivals.h"
 
@@ -42,11 +42,7 @@ class HumanPlayer : public Player {
   bool turned_;
 };
 
-std::string number(float x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", double(x));
-  return text;
-}
+std::string number(float x) { return printed("%.3g", double(x)); }
 
 }  // namespace
 

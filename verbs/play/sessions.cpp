@@ -6,10 +6,9 @@
 
 #include <ATen/ATen.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/json_quoted.h"
 #include "base/picture/animation.h"
 #include "base/web/answer.h"
 
@@ -22,10 +21,6 @@ constexpr int64_t kMostUnits = 512;
 constexpr int kDigits = 4;
 // actions may be whole numbers of any size up to what a float tells apart
 constexpr int kActionDigits = 9;
-
-std::string text_json(const std::string& text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 template <class Numbers>
 std::string numbers_json(const Numbers& numbers, int digits = kDigits) {
@@ -63,7 +58,7 @@ std::string frame_json(const Frame& frame) {
       ",\"over\":" + truth(frame.over) +
       ",\"action\":" + numbers_json(frame.action, kActionDigits) +
       ",\"rewards\":" + numbers_json(frame.rewards) +
-      ",\"returns\":" + numbers_json(frame.returns, 7) + ",\"events\":" + text_json(frame.events);
+      ",\"returns\":" + numbers_json(frame.returns, 7) + ",\"events\":" + json_quoted(frame.events);
   if (frame.policy) {
     const Explanation& policy = *frame.policy;
     if (policy.log_probs.defined()) text += ",\"probs\":" + numbers_json(policy.log_probs.exp());
@@ -159,11 +154,11 @@ std::string PlaySessions::about_json(const GameKey& key) {
   const ActionSpec& action = match.spec().action;
   std::string players;
   for (const auto& player : match.players())
-    players += (players.empty() ? "" : ",") + text_json(player->name());
-  return "{\"env\":" + text_json(match.entry().name) + ",\"players\":[" + players +
+    players += (players.empty() ? "" : ",") + json_quoted(player->name());
+  return "{\"env\":" + json_quoted(match.entry().name) + ",\"players\":[" + players +
          "],\"heads\":" + numbers_json(action.heads) + ",\"low\":" + numbers_json(action.low) +
          ",\"high\":" + numbers_json(action.high) + ",\"seed\":" + std::to_string(key.seed) +
-         ",\"actions\":" + text_json(names_of(ActMode{})[size_t(key.mode)]) + "}";
+         ",\"actions\":" + json_quoted(names_of(ActMode{})[size_t(key.mode)]) + "}";
 }
 
 std::string PlaySessions::frames_json(const GameKey& key, int64_t from, int64_t count) {
@@ -189,18 +184,18 @@ std::string PlaySessions::insight_json(const GameKey& key, int64_t number, Asked
   std::string text = "{\"layers\":[", inputs;
   if (!found) return text + "],\"inputs\":[]}";
   for (const LayerOutput& layer : found->layers)
-    text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + text_json(layer.name)) +
+    text += (text.back() == '[' ? "" : ",") + ("{\"name\":" + json_quoted(layer.name)) +
             ",\"shape\":" + numbers_json(layer.output.sizes().slice(1)) +
             ",\"values\":" + numbers_json(units_of(layer.output)) + "}";
   for (const InputAttribution& input : found->inputs) {
     const auto of_places = [](const at::Tensor& t) { return t.dim() == 3 ? t.sum(0) : t; };
-    inputs += (inputs.empty() ? "" : ",") + ("{\"name\":" + text_json(input.name)) +
+    inputs += (inputs.empty() ? "" : ",") + ("{\"name\":" + json_quoted(input.name)) +
               ",\"shape\":" + numbers_json(input.seen.sizes()) +
               ",\"seen\":" + numbers_json(input.seen) +
               ",\"gradient\":" + numbers_json(of_places(input.gradient)) +
               ",\"integrated\":" + numbers_json(of_places(input.integrated)) + "}";
   }
-  text += "],\"inputs\":[" + inputs + "],\"question\":" + text_json(found->question);
+  text += "],\"inputs\":[" + inputs + "],\"question\":" + json_quoted(found->question);
   add_number(text += ",\"asked\":", found->asked, 6);
   add_number(text += ",\"baseline\":", found->baseline, 6);
   return text + "}";

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <numeric>
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/printed.h"
 #include "base/picture/chart.h"
 #include "base/statistics/samples.h"
 #include "verbs/compare/verdict.h"
@@ -60,13 +60,7 @@ Spread spread_or_unknown(const std::vector<double>& values) {
 
 std::string figure_text(double x) {
   if (!std::isfinite(x)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text,
-                std::abs(x) >= 1000 ? "%.0f"
-                : std::abs(x) >= 10 ? "%.1f"
-                                    : "%.3g",
-                x);
-  return text;
+  return printed(std::abs(x) >= 1000 ? "%.0f" : std::abs(x) >= 10 ? "%.1f" : "%.3g", x);
 }
 
 std::string interval_text(const Interval& i) {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <functional>
 #include <unistd.h>
 
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/picture/chart.h"
 #include "base/search/importance.h"
 #include "engine/algo/experiment.h"
@@ -23,9 +23,7 @@ constexpr size_t kShown = 15;  // trials in the page's table
 
 std::string short_text(double value, const char* format = "%.4g") {
   if (!std::isfinite(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
+  return printed(format, value);
 }
 
 // points without a line between them

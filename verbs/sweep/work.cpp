@@ -12,6 +12,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/metrics/rows.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
@@ -37,9 +38,7 @@ double seconds_since(Clock::time_point begin) {
 
 std::string score_text(double score) {
   if (!std::isfinite(score)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", score);
-  return text;
+  return printed("%.4g", score);
 }
 
 // one trial in training

@@ -3,19 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "base/core/printed.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::trace {
 namespace {
-
-template <class... Values>
-std::string printed(const char* format, Values... values) {
-  char text[160];
-  std::snprintf(text, sizeof text, format, values...);
-  return text;
-}
 
 std::string time_text(double ns) {
   if (ns >= 1e9) return printed("%.3f s", ns / 1e9);

@@ -17,6 +17,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "base/core/terminal.h"
@@ -61,9 +62,7 @@ Json read_group(const std::string& folder) {
 
 std::string return_text(double value) {
   if (!std::isfinite(value)) return "-";
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  return text;
+  return printed("%.2f", value);
 }
 
 // the run whose networks a seed begins with, where each begins with those of its own; else empty

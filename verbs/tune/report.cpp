@@ -1,24 +1,18 @@
 #include "verbs/tune/report.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/printed.h"
 #include "engine/host/system.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::tune {
 namespace {
 
-std::string figure(double value, const char* format) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string times(double share) { return figure(share, "%.2f"); }
-std::string steps(double speed) { return figure(speed, speed < 100 ? "%.1f" : "%.0f"); }
+std::string times(double share) { return printed("%.2f", share); }
+std::string steps(double speed) { return printed(speed < 100 ? "%.1f" : "%.0f", speed); }
 
 constexpr const char* kStates[] = {"measured", "does not fit", "failed", "left out"};
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/statistics/samples.h"
 
 namespace maglev::verbs::tune {
@@ -48,11 +48,7 @@ bool bigger(const Row& row, const Row& failed) {
   });
 }
 
-std::string percent(double share) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f %%", 100 * share);
-  return text;
-}
+std::string percent(double share) { return printed("%.1f %%", 100 * share); }
 
 class Search {
  public:

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/json_quoted.h"
 #include "base/web/answer.h"
 #include "engine/run/run_settings.h"
 
@@ -16,10 +17,6 @@ using PageJson = nlohmann::ordered_json;
 
 constexpr double kRead_s = 0.2;
 constexpr int64_t kMostPoints = 4096;
-
-std::string quoted_text(const std::string& text) {
-  return PageJson(text).dump(-1, ' ', false, PageJson::error_handler_t::replace);
-}
 
 size_t asked_points(const HttpRequest& request) {
   return size_t(
@@ -49,7 +46,7 @@ std::string index_json(const MetricIndex& index, size_t points, const HttpReques
           ",\"damaged\":" + std::to_string(index.damaged()) + ",\"named\":[";
   for (const DamagedLine& line : index.named())
     text += (text.back() == '[' ? "" : ",") +
-            quoted_text("line " + std::to_string(line.number) + ": " + line.text);
+            json_quoted("line " + std::to_string(line.number) + ": " + line.text);
   text += "],\"columns\":{";
   for (const std::string& column : index.columns()) {
     if (column == "step" || column == "seconds") continue;
@@ -57,7 +54,7 @@ std::string index_json(const MetricIndex& index, size_t points, const HttpReques
     if (curve.empty() && goes_on) continue;
     const auto final_points = std::count_if(curve.begin(), curve.end(),
                                             [](const CurvePoint& p) { return !p.may_change; });
-    text += (text.back() == '{' ? "" : ",") + quoted_text(column) +
+    text += (text.back() == '{' ? "" : ",") + json_quoted(column) +
             ":{\"final\":" + std::to_string(final_points);
     add_array(text, "step", curve, &CurvePoint::step, 12);
     add_array(text, "seconds", curve, &CurvePoint::seconds, 8);
