@@ -28,14 +28,12 @@ constexpr auto names_of(Termination) { return std::array{"hard", "soft"}; }
 struct HiddenWidths {
   std::vector<int64_t> encoder = {}, dynamics = {}, reward = {}, termination = {}, q = {},
                        policy = {};
-
-  using OfNetwork = std::vector<int64_t> HiddenWidths::*;
 };
 
 /// A network by its name in settings, and its widths.
 struct NetworkWidths {
   const char* name;
-  HiddenWidths::OfNetwork widths;
+  std::vector<int64_t> HiddenWidths::*widths;
 };
 /// All networks but the encoder, which sees what the environment shows in place of latents.
 constexpr NetworkWidths kHeads[] = {{"dynamics", &HiddenWidths::dynamics},

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+
+#include "base/statistics/samples.h"
 
 namespace maglev {
 namespace {
@@ -30,10 +31,6 @@ Matrix inverse_of(Matrix a) {
     }
   }
   return inverse;
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.) / double(values.size());
 }
 
 }  // namespace
