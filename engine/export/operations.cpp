@@ -1,14 +1,11 @@
 #include "engine/export/operations.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
 
 #include <ATen/ATen.h>
-
-#include "base/core/error.h"
 
 namespace maglev {
 namespace {
@@ -29,13 +26,9 @@ at::ScalarType computed(at::ScalarType type) {
   }
 }
 
-[[noreturn]] void refuse(const Emitted& e, const std::string& why) {
-  throw Error("[export] " + e.name() + " cannot be exported where " + why);
-}
-
 void expect_default(const Emitted& e, const std::string& argument, double value) {
   if (e.has(argument) && e.real(argument) != value)
-    refuse(e, argument + " is not " + std::to_string(value));
+    e.refuse(argument + " is not " + std::to_string(value));
 }
 
 // of both operands, or of the tensor beside a number
@@ -71,7 +64,7 @@ std::string scalar(Emitted& e, double value, at::ScalarType type) {
 EmitOperation binary(const char* operation, bool reversed = false) {
   return [operation, reversed](Emitted& e) {
     const auto type = computed(e.type());
-    if (e.has("rounding_mode")) refuse(e, "the quotient is rounded");
+    if (e.has("rounding_mode")) e.refuse("the quotient is rounded");
     std::string a = e.number("self", type), b = e.number("other", type);
     if (e.has("alpha") && e.real("alpha") != 1) {
       std::string& scaled = reversed ? a : b;
@@ -97,7 +90,7 @@ EmitOperation comparison(const char* operation, bool negated = false) {
 
 EmitOperation logical(const char* operation) {
   return [operation](Emitted& e) {
-    if (e.type() != at::kBool) refuse(e, "its inputs are numbers");
+    if (e.type() != at::kBool) e.refuse("its inputs are numbers");
     std::vector<std::string> inputs{e.tensor("self", at::kBool)};
     if (e.has("other")) inputs.push_back(e.number("other", at::kBool));
     e.give(e.graph.node(operation, inputs));
@@ -170,7 +163,7 @@ void narrowed(Emitted& e) {
                       part = e.graph.sizes_of(e.result());
   if (whole == part) return same(e);
   if (whole[size_t(dim)].per_row || part[size_t(dim)].per_row)
-    refuse(e, "it takes some of the rows");
+    e.refuse("it takes some of the rows");
   int64_t begin = e.has("start") ? e.integer("start") : 0;
   if (begin < 0) begin += whole[size_t(dim)].size;
   const int64_t step = e.has("step") ? e.integer("step") : 1;
@@ -180,7 +173,7 @@ void narrowed(Emitted& e) {
 
 void selected(Emitted& e) {
   const int64_t dim = e.dimension("dim");
-  if (e.graph.sizes_of(e.value("self"))[size_t(dim)].per_row) refuse(e, "it takes one of the rows");
+  if (e.graph.sizes_of(e.value("self"))[size_t(dim)].per_row) e.refuse("it takes one of the rows");
   const auto index = e.graph.constant(at::scalar_tensor(e.integer("index"), at::kLong));
   e.give(e.graph.node("Gather", {e.tensor("self"), index}, {{"axis", dim}}));
 }
@@ -189,7 +182,7 @@ void selected(Emitted& e) {
 void taken_apart(Emitted& e) {
   const int64_t dim = e.dimension("dim");
   const bool single = e.graph.like(e.result()).dim() < e.like("self").dim();
-  if (e.graph.sizes_of(e.value("self"))[size_t(dim)].per_row) refuse(e, "it takes rows apart");
+  if (e.graph.sizes_of(e.value("self"))[size_t(dim)].per_row) e.refuse("it takes rows apart");
   int64_t begin = 0;
   for (size_t i = 0; i < e.results(); ++i) {
     if (single) {
@@ -278,11 +271,11 @@ void norm(Emitted& e) {
   const double p = e.has(order) ? e.real(order) : 2;
   if (p == 2) return reduction("ReduceL2")(e);
   if (p == 1) return reduction("ReduceL1")(e);
-  refuse(e, "it is neither of order 1 nor 2");
+  e.refuse("it is neither of order 1 nor 2");
 }
 
 void largest(Emitted& e) {
-  if (!e.has("dim")) refuse(e, "it has no dimension");
+  if (!e.has("dim")) e.refuse("it has no dimension");
   const auto type = computed(e.like("self").scalar_type());
   const auto y = e.graph.node("ArgMax", {e.tensor("self", type)},
                               {{"axis", e.dimension("dim")},
@@ -353,8 +346,8 @@ Attributes window(const Emitted& e) {
 }
 
 void convolution(Emitted& e) {
-  if (e.like("input").dim() != 4) refuse(e, "its input is no image");
-  if (e.has("transposed") && e.flag("transposed")) refuse(e, "it is transposed");
+  if (e.like("input").dim() != 4) e.refuse("its input is no image");
+  if (e.has("transposed") && e.flag("transposed")) e.refuse("it is transposed");
   Attributes attributes = window(e);
   attributes.push_back({"group", e.integer("groups")});
   std::vector<std::string> inputs{e.tensor("input"), e.tensor("weight")};
@@ -364,8 +357,8 @@ void convolution(Emitted& e) {
 
 // softmax(q k^T scale + mask) v, over the last two dimensions
 void attention(Emitted& e) {
-  if (e.flag("is_causal")) refuse(e, "it is causal");
-  if (e.has("enable_gqa") && e.flag("enable_gqa")) refuse(e, "heads share keys");
+  if (e.flag("is_causal")) e.refuse("it is causal");
+  if (e.has("enable_gqa") && e.flag("enable_gqa")) e.refuse("heads share keys");
   expect_default(e, "dropout_p", 0);
   const auto type = e.type();
   const auto& query = e.like("query");
@@ -400,7 +393,7 @@ void surrounded(Emitted& e) {
 }
 
 void max_pool(Emitted& e) {
-  if (e.flag("ceil_mode")) refuse(e, "windows reach beyond the image");
+  if (e.flag("ceil_mode")) e.refuse("windows reach beyond the image");
   const Ints kernel = sides(e, "kernel_size");
   Attributes attributes = window(e);
   if (e.integers("stride").empty()) attributes[0].value = kernel;
@@ -453,7 +446,7 @@ void gathered_elements(Emitted& e) {
 }
 
 void gelu(Emitted& e) {
-  if (e.text("approximate") != "none") refuse(e, "it is an approximation");
+  if (e.text("approximate") != "none") e.refuse("it is an approximation");
   const auto type = e.type();
   const auto x = e.tensor("self");
   const auto erf = e.graph.node("Erf", {e.graph.node("Mul", {x, scalar(e, M_SQRT1_2, type)})});
@@ -584,73 +577,6 @@ std::unordered_map<std::string, EmitOperation> made_table() {
 }
 
 }  // namespace
-
-Emitted::Emitted(OnnxGraph& graph, const RecordedOperation& few, const RecordedOperation& more)
-    : graph(graph), few_(few), more_(more) {
-  for (const RecordedSlot& slot : few.results)
-    results_.insert(results_.end(), slot.tensors.begin(), slot.tensors.end());
-}
-
-const RecordedSlot& Emitted::slot(const std::string& argument) const {
-  const RecordedSlot* found = few_.find(argument);
-  if (!found) throw Error("[export] " + name() + " has no argument " + argument);
-  return *found;
-}
-
-const c10::IValue& Emitted::fixed(const std::string& argument) const {
-  const RecordedSlot &few = slot(argument), *more = more_.find(argument);
-  const auto text = [](const c10::IValue& value) {
-    return value.isDouble()
-               ? c10::str(value.toDouble(), " ", std::bit_cast<int64_t>(value.toDouble()))
-               : c10::str(value);
-  };
-  if (!more || text(few.value) != text(more->value))
-    refuse(*this, argument + " depends on the number of rows");
-  return few.value;
-}
-
-bool Emitted::has(const std::string& argument) const {
-  const RecordedSlot* found = few_.find(argument);
-  return found && !found->value.isNone() && (!found->value.isTensor() || found->tensors.at(0) >= 0);
-}
-
-bool Emitted::is_tensor(const std::string& argument) const {
-  return slot(argument).value.isTensor();
-}
-
-int64_t Emitted::value(const std::string& argument) const { return values(argument).at(0); }
-
-std::vector<int64_t> Emitted::values(const std::string& argument) const {
-  return slot(argument).tensors;
-}
-
-std::string Emitted::number(const std::string& argument, at::ScalarType type) const {
-  if (is_tensor(argument)) return tensor(argument, type);
-  return graph.constant(at::scalar_tensor(fixed(argument).toScalar(), at::TensorOptions(type)));
-}
-
-int64_t Emitted::integer(const std::string& argument) const { return fixed(argument).toInt(); }
-
-std::vector<int64_t> Emitted::integers(const std::string& argument) const {
-  const c10::IValue& value = fixed(argument);
-  if (value.isInt()) return {value.toInt()};
-  return value.toIntVector();
-}
-
-double Emitted::real(const std::string& argument) const {
-  return fixed(argument).toScalar().toDouble();
-}
-
-bool Emitted::flag(const std::string& argument) const { return fixed(argument).toBool(); }
-
-std::string Emitted::text(const std::string& argument) const {
-  return fixed(argument).toStringRef();
-}
-
-int64_t Emitted::dimension(const std::string& argument, const std::string& tensor) const {
-  const int64_t dim = integer(argument);
-  return dim < 0 ? dim + like(tensor).dim() : dim;
-}
 
 const EmitOperation* find_operation(const std::string& name) {
   static const auto table = made_table();
