@@ -66,19 +66,13 @@ void expect_rule(const Program& p, size_t i) {
   }
 }
 
-}  // namespace
+template <class T>
+T* part(Knowledge& k, int64_t offset) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::byte*>(&k) + offset);
+}
 
-int64_t knowledge_bytes(const Program& program) { return layout(program).bytes_; }
-
-void make_knowledge(const Program& p, Knowledge& k) {
-  for (size_t i = 0; i < p.rules.size(); ++i) expect_rule(p, i);
-  k = layout(p);
-  const auto part = [&]<class T>(T*, int64_t offset) {
-    return reinterpret_cast<T*>(reinterpret_cast<std::byte*>(&k) + offset);
-  };
-  k.constants = p.constants.size(), k.predicates = p.predicates.size();
-
-  // facts, sorted, each once
+/// Facts, sorted, each once, and the order by their second terms.
+void put_facts(const Program& p, Knowledge& k) {
   const auto by_first = [](const Atom& a, const Atom& b) {
     return std::tie(a.predicate, a.first, a.second) < std::tie(b.predicate, b.first, b.second);
   };
@@ -86,24 +80,32 @@ void make_knowledge(const Program& p, Knowledge& k) {
   std::sort(facts.begin(), facts.end(), by_first);
   facts.erase(std::unique(facts.begin(), facts.end()), facts.end());
   k.facts = int32_t(facts.size());
-  Atom* fact = part((Atom*)nullptr, k.fact_);
+  Atom* fact = part<Atom>(k, k.fact_);
   std::copy(facts.begin(), facts.end(), fact);
-  int32_t* second_order = part((int32_t*)nullptr, k.by_second_);
+  int32_t* second_order = part<int32_t>(k, k.by_second_);
   std::iota(second_order, second_order + k.facts, 0);
   std::sort(second_order, second_order + k.facts, [&](int32_t i, int32_t j) {
     const Atom &a = fact[i], &b = fact[j];
     return std::tie(a.predicate, a.second, a.first) < std::tie(b.predicate, b.second, b.first);
   });
+}
 
-  // where each predicate's facts and rules begin
-  int32_t* predicate = part((int32_t*)nullptr, k.predicate_);
-  int32_t* rule_begin = part((int32_t*)nullptr, k.rule_begin_);
-  for (const Atom& f : facts) ++predicate[f.predicate];
+/// Where each predicate's facts and rules begin.
+void put_begins(const Program& p, Knowledge& k) {
+  int32_t* predicate = part<int32_t>(k, k.predicate_);
+  int32_t* rule_begin = part<int32_t>(k, k.rule_begin_);
+  const Atom* fact = part<Atom>(k, k.fact_);
+  for (int32_t i = 0; i < k.facts; ++i) ++predicate[fact[i].predicate];
   for (const Rule& r : p.rules) ++rule_begin[r.head.predicate];
   for (int32_t i = 0; i < k.predicates; ++i)
     predicate[i + 1] += predicate[i], rule_begin[i + 1] += rule_begin[i];
+}
 
-  // tables: rows of equal (predicate, term), and the facts themselves
+/// Tables: rows of equal (predicate, term), and the facts themselves.
+void put_tables(Knowledge& k) {
+  const Atom* fact = part<Atom>(k, k.fact_);
+  const int32_t* second_order = part<int32_t>(k, k.by_second_);
+  const int32_t* rule_begin = part<int32_t>(k, k.rule_begin_);
   const auto index_rows = [&](Range* table, auto fact_at, auto term_of) {
     int32_t widest = 0;
     for (int32_t begin = 0, end; begin < k.facts; begin = end) {
@@ -119,31 +121,32 @@ void make_knowledge(const Program& p, Knowledge& k) {
     }
     return widest;
   };
-  k.bound_fan_out = std::max(
-      index_rows(
-          part((Range*)nullptr, k.first_), [&](int32_t i) -> const Atom& { return fact[i]; },
-          [](const Atom& a) { return a.first; }),
-      index_rows(
-          part((Range*)nullptr, k.second_),
-          [&](int32_t i) -> const Atom& { return fact[second_order[i]]; },
-          [](const Atom& a) { return a.second; }));
-  int32_t* member = part((int32_t*)nullptr, k.member_);
+  k.bound_fan_out =
+      std::max(index_rows(
+                   part<Range>(k, k.first_), [&](int32_t i) -> const Atom& { return fact[i]; },
+                   [](const Atom& a) { return a.first; }),
+               index_rows(
+                   part<Range>(k, k.second_),
+                   [&](int32_t i) -> const Atom& { return fact[second_order[i]]; },
+                   [](const Atom& a) { return a.second; }));
+  int32_t* member = part<int32_t>(k, k.member_);
   for (int32_t i = 0; i < k.facts; ++i) {
     uint64_t h = hash_of(fact[i]);
     while (member[h & uint64_t(k.member_mask_)]) ++h;
     member[h & uint64_t(k.member_mask_)] = i + 1;
   }
+}
 
-  // rules by predicate, in their order
+/// Rules by predicate, in their order.
+void put_rules(const Program& p, Knowledge& k) {
   std::vector<int32_t> order(p.rules.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
     return p.rules[size_t(a)].head.predicate < p.rules[size_t(b)].head.predicate;
   });
   k.rules = int32_t(order.size());
-  Atom *head = part((Atom*)nullptr, k.head_), *body = part((Atom*)nullptr, k.body_);
-  int32_t *body_begin = part((int32_t*)nullptr, k.body_begin_),
-          *origin = part((int32_t*)nullptr, k.origin_);
+  Atom *head = part<Atom>(k, k.head_), *body = part<Atom>(k, k.body_);
+  int32_t *body_begin = part<int32_t>(k, k.body_begin_), *origin = part<int32_t>(k, k.origin_);
   for (int32_t i = 0; i < k.rules; ++i) {
     const Rule& rule = p.rules[size_t(order[size_t(i)])];
     head[i] = rule.head, origin[i] = order[size_t(i)];
@@ -151,7 +154,20 @@ void make_knowledge(const Program& p, Knowledge& k) {
     std::copy(rule.body.begin(), rule.body.end(), body + body_begin[i]);
     k.longest_body = std::max(k.longest_body, int32_t(rule.body.size()));
   }
+}
 
+}  // namespace
+
+int64_t knowledge_bytes(const Program& program) { return layout(program).bytes_; }
+
+void make_knowledge(const Program& p, Knowledge& k) {
+  for (size_t i = 0; i < p.rules.size(); ++i) expect_rule(p, i);
+  k = layout(p);
+  k.constants = p.constants.size(), k.predicates = p.predicates.size();
+  put_facts(p, k);
+  put_begins(p, k);
+  put_tables(k);
+  put_rules(p, k);
   for (int32_t i = 1; i <= k.predicates; ++i) {
     const int32_t rules = k.rules_of(i).size();
     k.fan_out = std::max(k.fan_out, k.of(i).size() + rules);
