@@ -138,6 +138,48 @@ void tell_unrest(const Bystanders& bystanders) {
   if (const std::string note = bystanders.note(); !note.empty()) print_notes({note});
 }
 
+// each stage with settings besides those `given` to all, all stages in turn, so that what disturbs a
+// while meets each alike
+std::vector<Measured> measured_in_turn(const std::vector<Stage>& all, const Experiment& experiment,
+                                       const Placement& placement,
+                                       const std::vector<std::string>& given, int rounds,
+                                       double seconds) {
+  std::vector<bool> skipped(all.size(), false);
+  std::vector<Measured> rows;
+  for (const Stage& stage : all) {
+    rows.push_back({.stage = stage, .settings = {}, .skipped = {}, .rounds = {}});
+    rows.back().skipped = lacking(stage, experiment, placement);
+    skipped[rows.size() - 1] = !rows.back().skipped.empty();
+  }
+  for (int round = 0; round < rounds; ++round)
+    for (size_t i = 0; i < all.size(); ++i) {
+      Measured& row = rows[i];
+      if (!skipped[i]) {
+        row.settings = settings_at(all, i, skipped, experiment.table());
+        try {
+          row.rounds.push_back(measure_training(joined_settings(given, row.settings), seconds));
+        } catch (const Error& refused) {
+          // the first stage is every build's; a later one may be refused for this environment, or
+          // end by itself. One of a later round has its figures
+          if (i == 0) throw;
+          if (round > 0) {
+            std::fprintf(stderr, "%s: %s\n", row.stage.name.c_str(), refused.what());
+            continue;
+          }
+          row.skipped = refused.what();
+          skipped[i] = true;
+        }
+      }
+      if (skipped[i] && round > 0) continue;
+      std::fprintf(
+          stderr, "%s: %s\n", row.stage.name.c_str(),
+          skipped[i]
+              ? ("left out: " + row.skipped).c_str()
+              : (std::to_string(int64_t(row.rounds.back().steps_per_second)) + " steps/s").c_str());
+    }
+  return rows;
+}
+
 int timeline(const Arguments& arguments) {
   const auto file = arguments.output("--json");
   if (arguments.positional().size() != 3)
@@ -168,41 +210,8 @@ int timeline(const Arguments& arguments) {
 
   const std::vector<Stage> all =
       as_given(stages(algo, experiment.run.env_count, rollout), experiment.table());
-  std::vector<bool> skipped(all.size(), false);
-  std::vector<Measured> rows;
-  for (const Stage& stage : all) {
-    rows.push_back({.stage = stage, .settings = {}, .skipped = {}, .rounds = {}});
-    rows.back().skipped = lacking(stage, experiment, placement);
-    skipped[rows.size() - 1] = !rows.back().skipped.empty();
-  }
   const Bystanders bystanders;
-  // all stages in turn, so that what disturbs a while meets each alike
-  for (int round = 0; round < rounds; ++round)
-    for (size_t i = 0; i < all.size(); ++i) {
-      Measured& row = rows[i];
-      if (!skipped[i]) {
-        row.settings = settings_at(all, i, skipped, experiment.table());
-        try {
-          row.rounds.push_back(measure_training(joined_settings(given, row.settings), seconds));
-        } catch (const Error& refused) {
-          // the first stage is every build's; a later one may be refused for this environment, or
-          // end by itself. One of a later round has its figures
-          if (i == 0) throw;
-          if (round > 0) {
-            std::fprintf(stderr, "%s: %s\n", row.stage.name.c_str(), refused.what());
-            continue;
-          }
-          row.skipped = refused.what();
-          skipped[i] = true;
-        }
-      }
-      if (skipped[i] && round > 0) continue;
-      std::fprintf(
-          stderr, "%s: %s\n", row.stage.name.c_str(),
-          skipped[i]
-              ? ("left out: " + row.skipped).c_str()
-              : (std::to_string(int64_t(row.rounds.back().steps_per_second)) + " steps/s").c_str());
-    }
+  const auto rows = measured_in_turn(all, experiment, placement, given, rounds, seconds);
   tell_unrest(bystanders);
   print(table_text(rows));
   if (file) write_atomic(*file, json_text(algo, env, given, rows));
