@@ -1,6 +1,5 @@
 // maglev compare: whether groups of runs differ, by their seeds.
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -133,24 +132,7 @@ Json group_json(const Group& group, const Summary& s) {
           {"interquartile_interval", bounds(s.middle_interval)}};
 }
 
-/// What two groups beside each other allow to say.
-struct Judgement {
-  Finding finding;
-  PowerAnalysis power;
-  std::string verdict;
-};
-
-Judgement judge(const Pair& pair, const std::vector<Group>& groups, size_t pairs) {
-  const Group &a = groups[pair.first], &b = groups[pair.second];
-  const Finding finding = finding_of(pair, a.values, b.values, kConfidence);
-  const size_t values = std::min(a.values.size(), b.values.size());
-  return {.finding = finding,
-          .power = power_analysis(pair, values, pairs, kConfidence),
-          .verdict = verdict_text(pair, finding, label(pair.first), label(pair.second), values,
-                                  pairs, kConfidence)};
-}
-
-std::vector<std::string> pair_row(const Pair& pair, const Judgement& judgement) {
+std::vector<std::string> pair_row(const Pair& pair, const Verdict& verdict) {
   return {label(pair.first),
           label(pair.second),
           number_text(pair.welch.difference),
@@ -158,12 +140,12 @@ std::vector<std::string> pair_row(const Pair& pair, const Judgement& judgement) 
           number_text(pair.welch.p),
           number_text(pair.holm_p),
           number_text(pair.effect.g),
-          number_text(judgement.power.detectable),
-          judgement.verdict};
+          number_text(verdict.power.detectable),
+          verdict.text};
 }
 
-Json pair_json(const Pair& pair, const Judgement& judgement) {
-  const PowerAnalysis& power = judgement.power;
+Json pair_json(const Pair& pair, const Verdict& verdict) {
+  const PowerAnalysis& power = verdict.power;
   return {{"first", pair.first},
           {"second", pair.second},
           {"difference", finite_or_null<Json>(pair.welch.difference)},
@@ -177,8 +159,8 @@ Json pair_json(const Pair& pair, const Judgement& judgement) {
           {"power", finite_or_null<Json>(power.achieved)},
           {"detectable_effect", finite_or_null<Json>(power.detectable)},
           {"needed_seeds", power.needed > 0 ? Json(power.needed) : Json()},
-          {"finding", finding_name(judgement.finding)},
-          {"verdict", judgement.verdict}};
+          {"finding", finding_name(verdict.finding)},
+          {"verdict", verdict.text}};
 }
 
 // what stands above the tables: the metric, and in what the groups are not alike
@@ -236,10 +218,12 @@ int run(const std::vector<std::string>& words) {
                 ">detectable g", "verdict"});
   report["pairs"] = Json::array();
   const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
+  const auto side = [&](size_t group) { return Side{label(group), groups[group].values}; };
   for (const Pair& pair : pairs) {
-    const Judgement judgement = judge(pair, groups, pairs.size());
-    beside.add(pair_row(pair, judgement));
-    report["pairs"].push_back(pair_json(pair, judgement));
+    const Verdict verdict =
+        verdict_of(pair, side(pair.first), side(pair.second), pairs.size(), kConfidence);
+    beside.add(pair_row(pair, verdict));
+    report["pairs"].push_back(pair_json(pair, verdict));
   }
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");

@@ -41,16 +41,18 @@ TEST(Compare, tests_all_pairs_at_once) {
 TEST(Compare, says_what_would_be_needed) {
   const std::vector<double> a{10, 11, 12}, b{10.5, 11.5, 12};
   const Pair pair = pairs_of({a, b}, kConfidence)[0];
-  const std::string text = verdict_text(pair, Finding::none, "a", "b", 3, 1, kConfidence);
+  const std::string text = verdict_of(pair, {"a", a}, {"b", b}, 1, kConfidence).text;
   EXPECT_TRUE(contains(text, "3 seeds each find one of ")) << text;
   EXPECT_TRUE(contains(text, "would take ")) << text;
-  EXPECT_EQ(verdict_text(pair, Finding::higher, "a", "b", 3, 1, kConfidence), "a is higher than b");
+  const std::vector<double> low{1, 2, 3};
+  const Pair apart = pairs_of({a, low}, kConfidence)[0];
+  EXPECT_EQ(verdict_of(apart, {"a", a}, {"b", low}, 1, kConfidence).text, "a is higher than b");
 }
 
 TEST(Compare, says_which_condition_was_not_met) {
   const auto verdict = [](const std::vector<double>& a, const std::vector<double>& b) {
     const Pair pair = pairs_of({a, b}, kConfidence)[0];
-    return verdict_text(pair, finding_of(pair, a, b, kConfidence), "a", "b", 4, 1, kConfidence);
+    return verdict_of(pair, {"a", a}, {"b", b}, 1, kConfidence).text;
   };
   const std::string overlap = verdict({10, 11, 12, 13}, {12.5, 13.5, 14.5, 15.5}),
                     unsure = verdict({1, 2, 3, 4}, {1.5, 2.5, 3, 4});

@@ -15,6 +15,24 @@ constexpr double kPower = 0.8;
 
 std::string short_number(double x) { return printed("%.3g", x); }
 
+// that no difference was shown, and why
+std::string none_text(const Pair& pair, const PowerAnalysis& power, size_t values,
+                      double confidence) {
+  // which of the two conditions was not met: p may be small beside this
+  const std::string limit = short_number(1 - confidence);
+  std::string text = pair.holm_p < 1 - confidence
+                         ? "no difference is shown: Holm's p is below " + limit +
+                               ", but the intervals of the two means overlap"
+                         : "no difference is shown: Holm's p is not below " + limit;
+  if (std::isfinite(power.detectable))
+    text += "; " + std::to_string(values) + " seeds each find one of " +
+            short_number(power.detectable) + " deviations four times in five";
+  if (std::isfinite(pair.effect.g) && pair.effect.g != 0)
+    text += ", this one of " + short_number(std::abs(pair.effect.g)) + " would take " +
+            (power.needed > 0 ? std::to_string(power.needed) : "more than a million");
+  return text;
+}
+
 }  // namespace
 
 std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples, double confidence) {
@@ -80,33 +98,27 @@ PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, doub
   return found;
 }
 
-std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
-                         const std::string& second, size_t values, size_t pairs,
-                         double confidence) {
-  switch (finding) {
+Verdict verdict_of(const Pair& pair, const Side& first, const Side& second, size_t pairs,
+                   double confidence) {
+  const size_t values = std::min(first.values.size(), second.values.size());
+  Verdict verdict{.finding = finding_of(pair, first.values, second.values, confidence),
+                  .power = power_analysis(pair, values, pairs, confidence),
+                  .text = {}};
+  switch (verdict.finding) {
     case Finding::higher:
-      return first + " is higher than " + second;
-    case Finding::lower:
-      return first + " is lower than " + second;
-    case Finding::too_few:
-      return "nothing can be said: one seed does not tell how far others lie; train 3 or more";
-    case Finding::none:
+      verdict.text = first.name + " is higher than " + second.name;
       break;
+    case Finding::lower:
+      verdict.text = first.name + " is lower than " + second.name;
+      break;
+    case Finding::too_few:
+      verdict.text =
+          "nothing can be said: one seed does not tell how far others lie; train 3 or more";
+      break;
+    case Finding::none:
+      verdict.text = none_text(pair, verdict.power, values, confidence);
   }
-  // which of the two conditions was not met: p may be small beside this
-  const std::string limit = short_number(1 - confidence);
-  std::string text = pair.holm_p < 1 - confidence
-                         ? "no difference is shown: Holm's p is below " + limit +
-                               ", but the intervals of the two means overlap"
-                         : "no difference is shown: Holm's p is not below " + limit;
-  const PowerAnalysis power = power_analysis(pair, values, pairs, confidence);
-  if (std::isfinite(power.detectable))
-    text += "; " + std::to_string(values) + " seeds each find one of " +
-            short_number(power.detectable) + " deviations four times in five";
-  if (std::isfinite(pair.effect.g) && pair.effect.g != 0)
-    text += ", this one of " + short_number(std::abs(pair.effect.g)) + " would take " +
-            (power.needed > 0 ? std::to_string(power.needed) : "more than a million");
-  return text;
+  return verdict;
 }
 
 }  // namespace maglev::verbs::compare

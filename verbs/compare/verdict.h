@@ -51,9 +51,20 @@ struct PowerAnalysis {
 /// too.
 PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, double confidence);
 
-/// The finding for people, with the condition that was not met and what would be needed to know
-/// more. `values`: on the smaller side.
-std::string verdict_text(const Pair& pair, Finding finding, const std::string& first,
-                         const std::string& second, size_t values, size_t pairs, double confidence);
+/// One group of a pair: what people call it, and its values.
+struct Side {
+  std::string name;
+  std::span<const double> values;
+};
+struct Verdict {
+  Finding finding;
+  PowerAnalysis power;
+  /// The finding for people, with the condition that was not met and what would be needed to know
+  /// more.
+  std::string text;
+};
+/// `pairs`: tested at once.
+Verdict verdict_of(const Pair& pair, const Side& first, const Side& second, size_t pairs,
+                   double confidence);
 
 }  // namespace maglev::verbs::compare

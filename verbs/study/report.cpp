@@ -93,13 +93,10 @@ std::vector<Comparison> comparisons(const StudyRequest& request,
   }
   std::vector<Comparison> all;
   for (const compare::Pair& pair : compare::pairs_of(samples, planned, kConfidence)) {
-    const auto &a = samples[pair.first], &b = samples[pair.second];
-    const compare::Finding finding = compare::finding_of(pair, a, b, kConfidence);
-    const std::string first = results[pair.first].arm->name,
-                      second = results[pair.second].arm->name;
-    all.push_back({first, second, pair, finding,
-                   compare::verdict_text(pair, finding, first, second, std::min(a.size(), b.size()),
-                                         planned.size(), kConfidence)});
+    const compare::Side first{results[pair.first].arm->name, samples[pair.first]},
+        second{results[pair.second].arm->name, samples[pair.second]};
+    const auto verdict = compare::verdict_of(pair, first, second, planned.size(), kConfidence);
+    all.push_back({first.name, second.name, pair, verdict.finding, verdict.text});
   }
   return all;
 }
