@@ -13,12 +13,12 @@ namespace maglev {
 namespace {
 
 constexpr size_t kGaps = 10;
-constexpr uint32_t kNone = 0xffffffff;
+constexpr uint32_t kNoIndex = 0xffffffff;
 
 // a stretch in which no work of a device was under way, and the spans around it
 struct IdleStretch {
   int64_t begin, end;
-  uint32_t before, after;  // kNone: the window's ends
+  uint32_t before, after;  // kNoIndex: the window's ends
 
   int64_t length() const { return end - begin; }
 };
@@ -33,7 +33,7 @@ struct NamedGap {
 struct Blame {
   int64_t begin, end;
   uint32_t track, device;
-  uint32_t gap;  // among the named; kNone: it is none of the longest
+  uint32_t gap;  // among the named; kNoIndex: it is none of the longest
 };
 
 // ns of [from, to) that at least one of `works` covers; they are in order of their begin
@@ -62,14 +62,14 @@ std::vector<IdleStretch> idle_stretches(const Timeline& timeline,
                                         int64_t to) {
   std::vector<IdleStretch> idle;
   int64_t until = from;
-  uint32_t last = kNone;
+  uint32_t last = kNoIndex;
   for (const uint32_t i : works) {
     const Span& span = timeline.spans[i];
     if (span.begin >= to) break;
     if (span.begin > until) idle.push_back({until, span.begin, last, i});
     if (span.end >= until) until = std::max(until, span.end), last = i;
   }
-  if (until < to) idle.push_back({until, to, last, kNone});
+  if (until < to) idle.push_back({until, to, last, kNoIndex});
   return idle;
 }
 
@@ -146,7 +146,7 @@ class DevicesInWindow {
     size_t next_named = 0;
     for (uint32_t i = 0; i < idle.size(); ++i) {
       const IdleStretch& stretch = idle[i];
-      uint32_t gap = kNone;
+      uint32_t gap = kNoIndex;
       if (next_named < longest.size() && longest[next_named] == i) {
         ++next_named;
         gap = uint32_t(gaps_.size());
@@ -157,7 +157,7 @@ class DevicesInWindow {
                                  .after = name_of_work(stretch.after)}});
       }
       const Span* launch =
-          stretch.after == kNone ? nullptr : window_.launches.of(timeline_.spans[stretch.after]);
+          stretch.after == kNoIndex ? nullptr : window_.launches.of(timeline_.spans[stretch.after]);
       const int64_t launched =
           launch ? std::clamp(launch->begin, stretch.begin, stretch.end) : stretch.end;
       if (launched > stretch.begin)
@@ -197,10 +197,10 @@ class DevicesInWindow {
 
   void add_cause(size_t device, uint32_t gap, Cause cause, int64_t ns) {
     used_[device].idle[size_t(cause)] += ns;
-    if (gap != kNone) gaps_[gap].why[size_t(cause)] += ns;
+    if (gap != kNoIndex) gaps_[gap].why[size_t(cause)] += ns;
   }
   std::string name_of_work(uint32_t span) const {
-    return span == kNone ? "-" : timeline_.names[timeline_.spans[span].name];
+    return span == kNoIndex ? "-" : timeline_.names[timeline_.spans[span].name];
   }
 
   const TraceWindow& window_;
