@@ -133,7 +133,7 @@ class RandomRollouts {
         mask.select(2, begin).fill_(1);
     }
     end_episodes(batch);
-    Carry carry;
+    Carry carry = ppo.policy().initial_carry(store.shape().rows);
     for (int64_t t = 0; t < store.shape().T; ++t)
       ppo.policy().act(store.step(t), carry, ActMode::sample,
                        {.seed = 3, .step = i * store.shape().T + t});
@@ -191,10 +191,15 @@ inline const Batch& relived(RandomRollouts& mine, const Batch& other) {
   copy(batch.action, other.action), copy(batch.reward, other.reward);
   copy(batch.terminated, other.terminated), copy(batch.truncated, other.truncated);
   const auto& policy = mine.ppo.policy();
+  Recall recall;
+  if (policy.remembers()) recall.state = policy.initial_carry(batch.reward.size(1)).parts[0];
   for (int64_t t = 0; t < batch.reward.size(0); ++t) {
     std::vector<at::Tensor> obs;
     for (const auto& o : batch.obs) obs.push_back(o[t]);
-    const auto out = policy.forward(policy.network(), obs, {.policy = true, .value = true});
+    recall.is_first = batch.is_first[t].unsqueeze(0);
+    if (policy.remembers()) copy(batch.extra[ppo::memory_column][t], recall.state);
+    const auto out =
+        policy.forward(policy.network(), obs, {.policy = true, .value = true}, &recall);
     const auto mask = batch.mask.defined() ? batch.mask[t] : at::Tensor();
     copy(batch.extra[ppo::log_prob_column][t],
          log_prob(mine.spec().action, {out.logits, policy.network().log_std(), mask},

@@ -41,6 +41,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
       rollout_rows_(options.rollout * context.rows),
       minibatch_(minibatch_rows(options, context)),
       block_rows_(policy.block_rows()),
+      sequence_(options.sequence_steps()),
       micro_batch_(shard_rows(options, context, policy.network()), context.device),
       loss_settings_(loss_settings(options)),
       numbers_{.normalize = options.normalize_advantage == AdvantageNorm::minibatch,
@@ -62,10 +63,10 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
   if (context.group) all_rows_ = at::arange(minibatch_ * context.processes, f32.dtype(at::kLong));
 
   // the order of an epoch, and each minibatch's part of it
-  permutation_ = at::zeros({rollout_rows_}, f32.dtype(at::kLong));
+  permutation_ = at::zeros({rollout_rows_ / sequence_}, f32.dtype(at::kLong));
+  order_ = sequence_ == 1 ? permutation_ : at::zeros({rollout_rows_}, permutation_.options());
   for (int64_t begin = 0; begin < rollout_rows_; begin += minibatch_)
-    minibatches_.push_back(
-        permutation_.narrow(0, begin, std::min(minibatch_, rollout_rows_ - begin)));
+    minibatches_.push_back(order_.narrow(0, begin, std::min(minibatch_, rollout_rows_ - begin)));
 
   // scalars that kernels hand to each other
   device_ = {.steps_done = state.steps_done,
@@ -89,7 +90,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
 
 void FusedLearner::build_lanes() {
   // gradients and figures of all lanes, and of the first few where a minibatch needs no more
-  const int64_t count = lane_count(context_, minibatch_, micro_batch_.rows());
+  const int64_t count = lane_count(context_, minibatch_, shard());
   const auto& data = policy_.params().data();
   lane_grads_ = at::zeros({count, data.numel()}, data.options());
   lane_figures_ = at::zeros({count, int64_t(kPpoFigures)}, data.options().dtype(at::kDouble));
@@ -171,9 +172,7 @@ void FusedLearner::find_values(const Batch& batch, at::Tensor value) {
   context_.pool->run((R + block_rows_ - 1) / block_rows_, [&](int64_t b) {
     at::NoGradGuard thread_no_grad;
     const int64_t begin = b * block_rows_, count = std::min(block_rows_, R - begin);
-    std::vector<at::Tensor> last;
-    for (const auto& o : batch.obs) last.push_back(o[T].narrow(0, begin, count));
-    value[T].narrow(0, begin, count).copy_(policy_.value(last));
+    value[T].narrow(0, begin, count).copy_(policy_.last_value(batch, begin, count));
   });
 }
 
@@ -199,15 +198,19 @@ at::Tensor FusedLearner::of_all(const at::Tensor& column) const {
 void FusedLearner::shuffle(int64_t epoch) {
   const PermutationKey key{.seed = context_.seed,
                            .counter = epoch + first_number(context_.group),
-                           .n = rollout_rows_,
+                           .n = permutation_.size(0),
                            .base = state_.epochs_done.const_data_ptr<int64_t>()};
-  if (context_.device.is_cuda()) return fill_permutation(permutation_, key, 0);
-  // its elements know nothing of each other
-  int64_t* order = permutation_.data_ptr<int64_t>();
-  context_.pool->run((rollout_rows_ + kShufflePart - 1) / kShufflePart, [&](int64_t p) {
-    const int64_t begin = p * kShufflePart;
-    permutation_cpu(key, begin, std::min(kShufflePart, rollout_rows_ - begin), order + begin);
-  });
+  if (context_.device.is_cuda()) {
+    fill_permutation(permutation_, key, 0);
+  } else {
+    // its elements know nothing of each other
+    int64_t* order = permutation_.data_ptr<int64_t>();
+    context_.pool->run((key.n + kShufflePart - 1) / kShufflePart, [&](int64_t p) {
+      const int64_t begin = p * kShufflePart;
+      permutation_cpu(key, begin, std::min(kShufflePart, key.n - begin), order + begin);
+    });
+  }
+  if (sequence_ > 1) order_.copy_(rows_of_sequences(permutation_, sequence_, context_.rows));
 }
 
 void FusedLearner::step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics) {
@@ -243,7 +246,7 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
 
   // gradients and figures, each lane its own
   if (policy_.panels()) learn_panels(batch, index, lanes_of(B));
-  else micro_batch_.run([&](int64_t rows) { learn_shards(batch, index, rows, lanes_of(B)); });
+  else micro_batch_.run([&](int64_t) { learn_shards(batch, index, shard(), lanes_of(B)); });
   Lanes& lanes = lanes_of(B);
 
   // figures added up; past target_kl this step and all behind it are left out
@@ -259,7 +262,7 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
 }
 
 FusedLearner::Lanes& FusedLearner::lanes_of(int64_t minibatch) {
-  const int64_t rows = micro_batch_.rows(), shards = (minibatch + rows - 1) / rows;
+  const int64_t rows = shard(), shards = (minibatch + rows - 1) / rows;
   return first_lanes_[size_t(std::min(shards, lane_grads_.size(0)) - 1)];
 }
 
@@ -287,15 +290,18 @@ void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int
   });
 }
 
-void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index) {
+void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& given) {
   at::AutoGradMode with_grad(true);
   const int64_t T = options_.rollout;
+  SequenceRows sequences{.index = given, .recall = {}};
+  if (policy_.remembers()) sequences = time_first(batch, given, sequence_);
+  const at::Tensor& index = sequences.index;
 
   // observations of the shard's rows through the lane's networks
   std::vector<at::Tensor> columns;
   for (const auto& o : batch.obs) columns.push_back(flat_steps(o, T));
-  const auto out =
-      policy_.forward(*lane.network, gather_rows(columns, index), {.policy = true, .value = true});
+  const auto out = policy_.forward(*lane.network, gather_rows(columns, index),
+                                   {.policy = true, .value = true}, &sequences.recall);
 
   // the loss picks the other columns' rows itself
   PpoLossBatch rows{.index = index,

@@ -45,7 +45,7 @@ class FusedLearner : public Learner {
   void normalize_targets(const at::Tensor& value);
   /// `column` of all processes, one behind the other.
   at::Tensor of_all(const at::Tensor& column) const;
-  /// A random order of the rollout's rows: number `epoch` of this update.
+  /// A random order of the rollout's rows, or sequences: number `epoch` of this update.
   void shuffle(int64_t epoch);
   void step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics);
   /// Figures of the update; counts its epochs.
@@ -55,13 +55,15 @@ class FusedLearner : public Learner {
   void learn_shards(const Batch& batch, const at::Tensor& index, int64_t rows, Lanes& lanes);
   /// Those that shards of so many rows of a minibatch are added in.
   Lanes& lanes_of(int64_t minibatch);
-  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& index);
+  /// Rows of a shard: of whole sequences.
+  int64_t shard() const { return std::max(sequence_, micro_batch_.rows() / sequence_ * sequence_); }
+  void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& given);
 
   const Options options_;
   const AlgoContext context_;
   PpoPolicy& policy_;
   LearnerState& state_;
-  const int64_t rollout_rows_, minibatch_, block_rows_;
+  const int64_t rollout_rows_, minibatch_, block_rows_, sequence_;
   MicroBatch micro_batch_;  ///< rows of a shard; a panel's stay what they are
   const PpoLossSettings loss_settings_;
   PpoNumbers numbers_;
@@ -70,7 +72,8 @@ class FusedLearner : public Learner {
   at::Tensor lane_grads_, lane_figures_;  ///< [lanes, P] f32, [lanes, kPpoFigures] f64
   std::vector<Lane> lanes_;               ///< none on panels
   std::vector<Lanes> first_lanes_;
-  at::Tensor permutation_;               ///< [T * rows] i64
+  at::Tensor permutation_;               ///< [T * rows / L] i64, of sequences of L steps
+  at::Tensor order_;                     ///< [T * rows] i64, the rows of these
   std::vector<at::Tensor> minibatches_;  ///< of it, views made once
 
   PpoState device_;                              ///< scalars of this update and minibatch

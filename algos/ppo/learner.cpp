@@ -67,6 +67,22 @@ void LearnerState::visit(StateVisitor& visitor) {
   visitor.tensor("epochs_done", epochs_done);
 }
 
+at::Tensor rows_of_sequences(const at::Tensor& sequences, int64_t L, int64_t R) {
+  const auto begin = sequences.div(R, "floor").mul_(L * R).add_(sequences.remainder(R));
+  const auto step = at::arange(L, sequences.options()).mul_(R);
+  return (begin.unsqueeze(1) + step).flatten();
+}
+
+SequenceRows time_first(const Batch& batch, const at::Tensor& index, int64_t L) {
+  const auto by_sequence = index.view({-1, L});
+  SequenceRows rows{.index = by_sequence.t().contiguous().flatten(), .recall = {}};
+  const auto states = batch.extra[memory_column].flatten(0, 1);
+  rows.recall.state = states.index_select(0, by_sequence.select(1, 0));
+  rows.recall.is_first =
+      batch.is_first.flatten(0, 1).index_select(0, rows.index).view({L, by_sequence.size(0)});
+  return rows;
+}
+
 PpoLossSettings loss_settings(const Options& options) {
   return {.value_coef = float(options.value_coef),
           .clips_value = options.value_clip > 0,

@@ -63,8 +63,9 @@ class Learner {
 
   /// Schedules of this update, values, advantages, returns, value-head statistics.
   virtual void prepare(const Batch& batch) = 0;
-  /// One optimiser step on rows `index` [B] i64 of the flattened rollout (t * rows + row). Rows
-  /// that only reset an environment count nothing.
+  /// One optimiser step on rows `index` [B] i64 of the flattened rollout (t * rows + row): where the
+  /// network remembers, sequences of sequence_steps() rows one behind another. Rows that only reset
+  /// an environment count nothing.
   virtual void minibatch_step(const Batch& batch, const at::Tensor& index) = 0;
   /// Observation statistics, once all epochs are done.
   virtual void finish(const Batch& batch) = 0;
@@ -75,6 +76,17 @@ class Learner {
 };
 
 PpoLossSettings loss_settings(const Options& options);
+
+/// Rows of a rollout [T, R] flattened, of sequences of L steps, one behind another: sequence s
+/// begins at time s / R * L of row s % R. `sequences` [n] i64 -> [n * L] i64.
+at::Tensor rows_of_sequences(const at::Tensor& sequences, int64_t L, int64_t R);
+
+/// Such rows as a network that remembers takes them.
+struct SequenceRows {
+  at::Tensor index;  ///< [L * n] i64, time first
+  Recall recall;     ///< as the policy that collected them remembered
+};
+SequenceRows time_first(const Batch& batch, const at::Tensor& index, int64_t L);
 
 /// Names of an update's figures: of a minibatch PpoFigure's, the gradient's norm and the learning
 /// rate; then kUpdateFigures of the update.

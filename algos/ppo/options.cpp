@@ -1,5 +1,7 @@
 #include "algos/ppo/options.h"
 
+#include <algorithm>
+
 #include "base/core/error.h"
 
 namespace maglev::ppo {
@@ -9,6 +11,10 @@ void Options::describe(OptionTable& t) {
   t.add("rollout", rollout, "time steps between updates", {.min = 1, .max = 1e6, .unit = "steps"});
   t.add("minibatch", minibatch, "rows an optimiser step learns from; 0: the whole rollout",
         {.min = 0, .max = 1e9, .unit = "rows"});
+  t.add("sequence", sequence,
+        "time steps that gradients reach back where ppo.network.memory remembers; 0: the whole "
+        "rollout",
+        {.min = 0, .max = 1e6, .unit = "steps"});
   t.add("epochs", epochs, "passes over a rollout", {.min = 1, .max = 1000});
   t.add("lr", lr, "learning rate", {.min = 0, .max = 10});
   t.add("lr_end", lr_end, "learning rate behind the last update, as a share of lr", share);
@@ -69,6 +75,8 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   // a Gaussian's entropy may be below 0
   if (setting == "entropy_floor_penalty" && entropy_floor == 0 && spec.action.discrete())
     return "ppo.entropy_floor is 0";
+  if ((setting == "sequence" || setting == "network.cell") && network.memory == 0)
+    return "ppo.network.memory is 0";
   if (setting == "entropy_end" && entropy == 0) return "ppo.entropy is 0";
   if (setting == "entropy_until" && entropy == 0 && entropy_floor_penalty == 0)
     return "there is no entropy bonus that could end";
@@ -82,22 +90,51 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
 }
 
 void Options::check(int64_t rows) const {
-  if (minibatch <= rollout * rows) return;
-  const std::string most = std::to_string(rollout * rows);
-  throw SettingError({.setting = "ppo.minibatch",
-                      .must = "at most ppo.rollout * env.count = " + most + " rows",
-                      .got = std::to_string(minibatch),
-                      .nearest = most});
+  if (minibatch > rollout * rows) {
+    const std::string most = std::to_string(rollout * rows);
+    throw SettingError({.setting = "ppo.minibatch",
+                        .must = "at most ppo.rollout * env.count = " + most + " rows",
+                        .got = std::to_string(minibatch),
+                        .nearest = most});
+  }
+  if (network.memory > 0) check_sequences();
+}
+
+void Options::check_sequences() const {
+  // sequences lie one behind another in a rollout, and whole in a minibatch
+  const int64_t L = sequence_steps();
+  if (rollout % L != 0) {
+    int64_t near = std::min(L, rollout);
+    while (rollout % near != 0) --near;
+    throw SettingError({.setting = "ppo.sequence",
+                        .must = "a divisor of ppo.rollout=" + std::to_string(rollout),
+                        .got = std::to_string(L),
+                        .nearest = std::to_string(near)});
+  }
+  if (minibatch % L != 0)
+    throw SettingError(
+        {.setting = "ppo.minibatch",
+         .must = "a multiple of the " + std::to_string(L) + " steps of a sequence (ppo.sequence)",
+         .got = std::to_string(minibatch),
+         .nearest = std::to_string(std::max(L, minibatch / L * L))});
+  if (leash > 0)
+    throw Error(
+        "[ppo] ppo.leash compares policies step by step, and one with ppo.network.memory goes by "
+        "what was before; leave one of them out");
 }
 
 void Options::expect_shares(int64_t rows, int64_t processes) const {
-  if (minibatch % processes == 0) return;
-  const int64_t below = minibatch - minibatch % processes, above = below + processes;
+  // each process has whole sequences
+  const int64_t unit = processes * (processes > 1 ? sequence_steps() : 1);
+  if (minibatch % unit == 0) return;
+  const int64_t below = minibatch - minibatch % unit, above = below + unit;
   std::string near = below > 0 ? std::to_string(below) : "";
   if (above <= rollout * rows * processes)
     near += (near.empty() ? "" : " or ") + std::to_string(above);
+  const std::string whole =
+      unit == processes ? "" : " sequences of " + std::to_string(sequence_steps()) + " steps";
   throw Error("[ppo] ppo.minibatch must be a multiple of processes=" + std::to_string(processes) +
-              ", which share its rows, got " + std::to_string(minibatch) + "; use " + near);
+              whole + ", which share its rows, got " + std::to_string(minibatch) + "; use " + near);
 }
 
 }  // namespace maglev::ppo

@@ -27,6 +27,7 @@ constexpr auto names_of(OptimizerKind) { return std::array{"adam", "muon"}; }
 struct Options {
   int64_t rollout = 128;
   int64_t minibatch = 0;
+  int64_t sequence = 0;
   int64_t epochs = 4;
   double lr = 3e-4, lr_end = 1;
   double gamma = 0.99, lambda = 0.95;
@@ -49,9 +50,16 @@ struct Options {
   bool fused = true;
   NetworkOptions network;
 
+  /// Time steps that are learned from together: 1, unless the network remembers.
+  int64_t sequence_steps() const {
+    return network.memory == 0 ? 1 : sequence == 0 ? rollout : sequence;
+  }
+
   void describe(OptionTable& table);
   /// Throws SettingError on settings that contradict each other where a time step has `rows` rows.
   void check(int64_t rows) const;
+  /// Likewise, where the network remembers, of ppo.sequence. Throws Error beside a leash.
+  void check_sequences() const;
   /// AlgoEntry::idle.
   std::string idle(std::string_view setting, const EnvSpec& spec) const;
   /// Throws Error where a minibatch cannot be dealt out to so many processes of `rows` rows each.

@@ -46,14 +46,32 @@ void PpoPolicy::round_weights() {
   if (panels_) panels_->round_weights();
 }
 
-void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
+Carry PpoPolicy::initial_carry(int64_t rows) const {
+  if (!remembers()) return {};
+  return {{at::zeros({rows, network_->memory_size()}, params_->data().options())}};
+}
+
+std::vector<std::string> PpoPolicy::carry_names() const {
+  if (!remembers()) return {};
+  return {"memory"};
+}
+
+void PpoPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) {
   const bool learning = !step.extra.empty();
   if (panels_)
     return panels_->act(step, mode, key, learning ? &step.extra[log_prob_column] : nullptr);
 
-  // draw from what the networks give
+  // a step as a sequence of one, behind what is remembered
   c10::InferenceMode guard;
-  const auto out = forward(*network_, step.obs, {.policy = true, .value = learning});
+  Recall recall;
+  if (remembers()) {
+    recall = {carry.parts[0], step.is_first.unsqueeze(0)};
+    if (learning) step.extra[memory_column].copy_(recall.state);
+  }
+  const auto out = forward(*network_, step.obs, {.policy = true, .value = learning}, &recall);
+  if (remembers()) carry.parts[0].copy_(recall.state);
+
+  // draw from what the networks give
   const DistParams dist{out.logits, network_->log_std(), step.mask};
   const auto draw = fused_ ? policy_sample : sample;
   const auto log_prob =
@@ -67,7 +85,7 @@ void PpoPolicy::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
 
 at::Tensor PpoPolicy::log_probs(const TimeStep& step) {
   const ActionSpec& action = network_context_.spec.action;
-  if (!action.discrete()) return {};
+  if (!action.discrete() || remembers()) return {};
   c10::InferenceMode guard;
   const auto out = forward(*network_, step.obs, {.policy = true, .value = false});
   return category_log_probs(action, {out.logits, {}, step.mask});
@@ -80,9 +98,12 @@ std::optional<StepOutputs> PpoPolicy::evaluate(const StepInputs& inputs) {
   // what only critics are shown is not there where a policy is put to work
   const bool value = std::ranges::none_of(
       spec.observations, [](const ObsColumn& o) { return o.audience == Audience::critic; });
-  const auto out = forward(*network_, inputs.obs, {.policy = true, .value = value});
+  Recall recall;
+  if (remembers()) recall = {inputs.carry.parts[0], inputs.is_first.unsqueeze(0)};
+  const auto out = forward(*network_, inputs.obs, {.policy = true, .value = value}, &recall);
   const DistParams dist{out.logits, network_->log_std(), inputs.mask};
   StepOutputs found{.action = most_likely(action, dist)};
+  if (remembers()) found.carry = {{recall.state}};
   if (action.discrete()) {
     found.figures = {{"log_probs", category_log_probs(action, dist)}};
   } else {
@@ -95,6 +116,8 @@ std::optional<StepOutputs> PpoPolicy::evaluate(const StepInputs& inputs) {
 
 std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&,
                                               std::optional<Asked> asked) {
+  // what was remembered before the step is gone
+  if (remembers()) return std::nullopt;
   at::NoGradGuard no_grad;
   const ActionSpec& action = network_context_.spec.action;
   const TimeStep row = cut_rows(step, 0, 1);
@@ -140,20 +163,30 @@ std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&
   return found;
 }
 
-at::Tensor PpoPolicy::value(const std::vector<at::Tensor>& obs) const {
-  const auto out = forward(*network_, obs, {.policy = false, .value = true});
-  return network_->value_head().denormalize(out.value);
+at::Tensor PpoPolicy::last_value(const Batch& batch, int64_t begin, int64_t count) const {
+  // where it is remembered what led there, it is the second of two steps
+  const int64_t T = batch.reward.size(0), steps = remembers() ? 2 : 1;
+  const auto last = [&](const at::Tensor& column) {
+    return column.narrow(0, T + 1 - steps, steps).narrow(1, begin, count);
+  };
+  std::vector<at::Tensor> obs;
+  for (const auto& o : batch.obs) obs.push_back(last(o).flatten(0, 1));
+  Recall recall;
+  if (remembers())
+    recall = {batch.extra[memory_column][T - 1].narrow(0, begin, count), last(batch.is_first)};
+  const auto out = forward(*network_, obs, {.policy = false, .value = true}, &recall);
+  return network_->value_head().denormalize(out.value).narrow(0, (steps - 1) * count, count);
 }
 
 NetworkOutput PpoPolicy::forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
-                                 ActorCritic::Want want) const {
+                                 ActorCritic::Want want, Recall* recall) const {
   NetworkOutput out;
   {
     // on a processor what rounds its own weights needs no casts around it; on a device what is left
     // of it is cast
     const bool casts = !network.rounds_weights() || network_context_.on_cuda;
     Autocast guard(casts ? precision_ : Precision::fp32, device_);
-    out = network.forward(obs, want);
+    out = remembers() ? network.forward_through(obs, want, *recall) : network.forward(obs, want);
   }
   for (auto* part : {&out.logits, &out.value})
     if (part->defined()) *part = part->to(at::kFloat);

@@ -16,7 +16,11 @@
 namespace maglev::ppo {
 
 /// What act adds to a row, in this order.
-enum Column { log_prob_column, value_column };
+enum Column {
+  log_prob_column,
+  value_column,
+  memory_column,  ///< what was remembered before the step, where the network remembers
+};
 
 /// What the networks are made for.
 NetworkContext network_context(const AlgoContext& context);
@@ -29,7 +33,12 @@ class PpoPolicy : public Policy {
   /// Writes actions and, where the row has columns for them, log-probabilities and values in the
   /// reward's units; on panels values are left to the learner, who has all threads for them.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
+  /// What the network remembers, [rows, memory_size()] f32; else nothing.
+  Carry initial_carry(int64_t rows) const override;
+  std::vector<std::string> carry_names() const override;
+  /// Undefined where the network remembers: a step alone does not say.
   at::Tensor log_probs(const TimeStep& step) override;
+  /// None where the network remembers.
   std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
                                      std::optional<Asked> asked) override;
   /// Of categories their log_probs, else mean and log_std. The value too, unless its inputs are
@@ -44,11 +53,14 @@ class PpoPolicy : public Policy {
   /// The parameters have changed: what is rounded of them follows.
   void round_weights();
 
-  /// Values of rows of observations, [rows] f32 in the reward's units.
-  at::Tensor value(const std::vector<at::Tensor>& obs) const;
-  /// What `network`, these networks or a replica, gives in the run's precision, as f32.
+  /// Values of the row behind a rollout, of environments [begin, begin + count): [count] f32 in the
+  /// reward's units.
+  at::Tensor last_value(const Batch& batch, int64_t begin, int64_t count) const;
+  /// What `network`, these networks or a replica, gives in the run's precision, as f32. `recall`:
+  /// where it remembers, of these rows.
   NetworkOutput forward(ActorCritic& network, const std::vector<at::Tensor>& obs,
-                        ActorCritic::Want want) const;
+                        ActorCritic::Want want, Recall* recall = nullptr) const;
+  bool remembers() const { return network_->memory_size() > 0; }
   /// Networks that read these parameters and add their gradients into `grad` [P] f32.
   std::shared_ptr<ActorCritic> replica(const at::Tensor& grad) const;
 

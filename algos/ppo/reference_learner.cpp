@@ -47,22 +47,24 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
   at::NoGradGuard no_grad;
   if (first_metric_ < 0) first_metric_ = metrics.declare(metric_names());
   const int64_t rows = batch.reward.numel();
-  auto order = at::empty({rows}, batch.reward.options().dtype(at::kLong));
+  const int64_t L = options_.sequence_steps();
+  auto order = at::empty({rows / L}, batch.reward.options().dtype(at::kLong));
 
   // schedules, advantages and targets; then epochs of minibatches
   prepare(batch);
   for (int64_t epoch = 0; epoch < options_.epochs; ++epoch) {
-    // each epoch sees the rollout's rows in another order
+    // each epoch sees the rollout's rows, or its sequences, in another order
     fill_permutation(order,
                      {.seed = context_.seed,
                       .counter = epoch + first_number(context_.group),
-                      .n = rows,
+                      .n = rows / L,
                       .base = state_.epochs_done.const_data_ptr<int64_t>()},
                      0);
+    const auto in_order = rows_of_sequences(order, L, context_.rows);
     for (int64_t begin = 0; begin < rows; begin += minibatch_) {
       // figures count until the update is over
       const auto counts = 1 - stop_;
-      minibatch_step(batch, order.narrow(0, begin, std::min(minibatch_, rows - begin)));
+      minibatch_step(batch, in_order.narrow(0, begin, std::min(minibatch_, rows - begin)));
       metrics.add(first_metric_, figures_, counts);
       // a step that was left out is counted as such: its norm is none
       const auto& norm = state_.optimizer->norm();
@@ -106,10 +108,8 @@ void ReferenceLearner::prepare(const Batch& batch) {
   stop_ = at::zeros_like(lr_);
 
   // values of the rollout's rows; the row behind it bootstraps
-  std::vector<at::Tensor> last;
-  for (const auto& o : batch.obs) last.push_back(o[T]);
   auto value = batch.extra[value_column];
-  value[T].copy_(policy_.value(last));
+  value[T].copy_(policy_.last_value(batch, 0, context_.rows));
 
   // a step whose next row begins an episode only reset its environment and counts nothing
   valid_ = 1 - batch.is_first.narrow(0, 1, T).to(at::kFloat);
@@ -135,9 +135,12 @@ void ReferenceLearner::prepare(const Batch& batch) {
   explained_variance_ = explained_variance_reference(all(target_), all(old_value_), all(valid_));
 }
 
-void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
+void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& given) {
   const auto span = trace::stage("minibatch");
   at::AutoGradMode with_grad(true);
+  SequenceRows sequences{.index = given, .recall = {}};
+  if (policy_.remembers()) sequences = time_first(batch, given, options_.sequence_steps());
+  const at::Tensor& index = sequences.index;
   const auto rows = [&](const at::Tensor& column) {
     return column.narrow(0, 0, options_.rollout).flatten(0, 1).index_select(0, index);
   };
@@ -161,7 +164,8 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& inde
       options_.entropy_floor_penalty * (state_.last_entropy < entropy_floor_).to(at::kFloat);
 
   // loss and gradient
-  const auto out = policy_.forward(*network_, obs, {.policy = true, .value = true});
+  const auto out =
+      policy_.forward(*network_, obs, {.policy = true, .value = true}, &sequences.recall);
   const auto loss = ppo_loss_reference(context_.spec.action, out.logits, network_->log_std(),
                                        out.value, minibatch,
                                        {.clip = clip_,

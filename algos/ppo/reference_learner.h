@@ -15,7 +15,7 @@ class ReferenceLearner : public Learner {
 
   void update(const Batch& batch, Metrics& metrics) override;
   void prepare(const Batch& batch) override;
-  void minibatch_step(const Batch& batch, const at::Tensor& index) override;
+  void minibatch_step(const Batch& batch, const at::Tensor& given) override;
   void finish(const Batch& batch) override;
   Results results() const override;
 

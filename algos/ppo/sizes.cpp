@@ -72,7 +72,12 @@ class Tried {
       sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
       obs.push_back(at::zeros(sizes, column.dtype == DType::u8 ? at::kByte : at::kFloat));
     }
-    const auto out = policy_->forward(policy_->network(), obs, {.policy = true, .value = true});
+    // as steps behind an empty memory, where there is one
+    Recall recall;
+    if (policy_->remembers())
+      recall = {policy_->initial_carry(rows).parts[0], at::zeros({1, rows}, at::kByte)};
+    const auto out =
+        policy_->forward(policy_->network(), obs, {.policy = true, .value = true}, &recall);
     if (learn) (out.logits.sum() + out.value.sum()).backward();
     return double(rows);
   }
@@ -113,10 +118,12 @@ int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCri
     rows = work > kLargeNetwork ? std::max(kLeastLargeShard, kLargeShard / cost.uses)
                                 : std::clamp<int64_t>(kShardWork / work, kLeastShard, 1024);
   rows = std::min(rows, std::max(kLeastShard, (batch + 1) / 2));
-  if (o.shard_rows > 0) return rows;
+  // of whole sequences
+  const auto whole = [L = o.sequence_steps()](int64_t r) { return (r + L - 1) / L * L; };
+  if (o.shard_rows > 0) return whole(rows);
   // a minibatch's shards as even as can be: threads end together
   const int64_t shards = std::max<int64_t>(1, (batch + rows / 2) / rows);
-  return (batch + shards - 1) / shards;
+  return whole((batch + shards - 1) / shards);
 }
 
 }  // namespace
@@ -173,8 +180,11 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
                 "; use device=cpu");
   DataPlan plan;
   plan.collect_steps = o.rollout;
+  const auto network = unmade(o, context);
   plan.columns = {{.name = "log_prob"}, {.name = "value", .has_last = true}};
-  plan.block_rows = block_rows(o, context, *unmade(o, context));
+  if (network->memory_size() > 0)
+    plan.columns.push_back({.name = "memory", .shape = {network->memory_size()}});
+  plan.block_rows = block_rows(o, context, *network);
   plan.shares = true;
   plan.precisions = {Precision::bf16, Precision::fp16};
   plan.capturable = context.device.is_cuda();

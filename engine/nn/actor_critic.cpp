@@ -4,6 +4,10 @@
 
 namespace maglev {
 
+NetworkOutput ActorCritic::forward_through(const std::vector<at::Tensor>&, Want, Recall&) {
+  assert_failed("forward_through()", "only what has a memory_size remembers", __FILE__, __LINE__);
+}
+
 NetworkOutput ActorCritic::look(const EncodedObs&, std::vector<LayerOutput>*) {
   assert_failed("look()", "whoever encodes looks", __FILE__, __LINE__);
 }

@@ -28,6 +28,12 @@ struct NetworkOutput {
   at::Tensor value;  ///< [B] f32, normalised units of the value head; undefined if not asked
 };
 
+/// Steps of B sequences, time first, to a network that remembers.
+struct Recall {
+  at::Tensor state;     ///< [B, memory_size()] f32: before the first step, then behind the last
+  at::Tensor is_first;  ///< [L, B] u8: an episode begins here, and nothing before it is remembered
+};
+
 /// What a layer gives, for people who look.
 struct LayerOutput {
   std::string name;   ///< "policy 1"
@@ -85,6 +91,12 @@ class ActorCritic : public torch::nn::Module {
   };
   /// columns: [B, shape] each, as stored. Keeps nothing of a call for the next.
   virtual NetworkOutput forward(const std::vector<at::Tensor>& columns, Want want) = 0;
+  /// Numbers that each row remembers from one step to the next; 0: it sees one step alone.
+  virtual int64_t memory_size() const { return 0; }
+  /// In the place of forward where it remembers: columns [L * B, shape], time first. What only a
+  /// value remembers stays as it is where none is asked for.
+  virtual NetworkOutput forward_through(const std::vector<at::Tensor>& columns, Want want,
+                                        Recall& recall);
   /// forward in two parts, for people who look: what the layers see of observations, and the
   /// outputs of that, whose gradients reach it. The layers' outputs are added to `layers`. None: it
   /// sees no plain numbers.

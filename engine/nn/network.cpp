@@ -32,6 +32,12 @@ void NetworkOptions::describe(OptionTable& t) {
   t.add("activation", activation, "activation");
   t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's", {.free = true});
   t.add("shared", shared, "one trunk for policy and value");
+  t.add(
+      "memory", memory,
+      "units of a recurrent cell behind each trunk, for what one time step does not show; 0: none",
+      {.min = 0, .max = 65536, .unit = "units"});
+  t.add("cell", cell,
+        "which: gru; mingru: gates see the input alone, so that all steps are one product");
   t.add("value_head", value_head, "value head");
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});
   t.add("log_std", log_std, "initial log standard deviation of continuous actions",
@@ -65,6 +71,9 @@ const NetworkEntry& network_for(const NetworkEntry* kind, const EnvSpec& spec) {
 std::shared_ptr<ActorCritic> make_network(const NetworkOptions& options,
                                           const NetworkContext& context, Initializer init) {
   auto network = network_for(options.kind, context.spec).make(options, context, init);
+  if (options.memory > 0 && network->memory_size() == 0)
+    throw Error(std::string("[network] the kind ") + network_for(options.kind, context.spec).name +
+                " remembers nothing from step to step; leave ppo.network.memory out");
   const auto parameters = network->parameters();
   const auto holds = [&](const at::Tensor& wanted) {
     return std::any_of(parameters.begin(), parameters.end(),

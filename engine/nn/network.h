@@ -12,6 +12,7 @@
 #include "base/env/spec.h"
 #include "engine/nn/activation.h"
 #include "engine/nn/actor_critic.h"
+#include "engine/nn/cell.h"
 #include "engine/nn/init.h"
 #include "engine/nn/network_entry.h"
 #include "engine/nn/value_head.h"
@@ -26,6 +27,8 @@ struct NetworkOptions {
   HiddenActivation activation = HiddenActivation::tanh;
   bool fast_tanh = true;  ///< see Nonlinearity
   bool shared = false;    ///< one trunk for policy and value
+  int64_t memory = 0;     ///< units that a cell behind each trunk remembers; 0: none
+  CellKind cell = CellKind::gru;
   ValueHeadKind value_head = ValueHeadKind::plain;
   double popart_beta = 1e-3;
   double log_std = 0;  ///< initial, for continuous actions

@@ -31,9 +31,22 @@ TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, I
     value_trunk_ = register_module("value_trunk", make(shape, init));
   }
 
+  // what heads see: features, or what is remembered of them
+  int64_t policy_features = policy_trunk_->features();
+  int64_t value_features = value_trunk_ ? value_trunk_->features() : policy_features;
+  if (options.memory > 0) {
+    const auto add = [&](const char* name, int64_t& features) {
+      auto cell = std::make_shared<Cell>(options.cell, features, options.memory, init);
+      features = options.memory;
+      return register_module(name, cell);
+    };
+    policy_cell_ = add("policy_cell", policy_features);
+    if (value_trunk_) value_cell_ = add("value_cell", value_features);
+    else value_features = policy_features;
+  }
+
   const int64_t outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims();
-  policy_weight_ =
-      register_parameter("policy_weight", init.weight({outputs, policy_trunk_->features()}));
+  policy_weight_ = register_parameter("policy_weight", init.weight({outputs, policy_features}));
   policy_bias_ = register_parameter("policy_bias", at::zeros({outputs}));
   init.orthogonal(policy_weight_, 0.01);
   if (!spec.action.discrete())
@@ -41,7 +54,7 @@ TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, I
 
   // a shared trunk leaves the privileged inputs to the layers behind it
   Trunk::Shape features{0, 0, 0, 0, 0};
-  features.vector = options.shared ? policy_trunk_->features() : value_trunk_->features();
+  features.vector = value_features;
   features.extra = options.shared ? encoder_->privileged_size() : 0;
   critic_ = register_module("critic", std::make_shared<DenseTrunk>(features, options.critic_hidden,
                                                                    options.nonlinearity(), init));
@@ -65,6 +78,23 @@ NetworkOutput TrunkNetwork::look(const EncodedObs& seen, std::vector<LayerOutput
   return out;
 }
 
+int64_t TrunkNetwork::memory_size() const {
+  return (policy_cell_ ? policy_cell_->units() : 0) + (value_cell_ ? value_cell_->units() : 0);
+}
+
+at::Tensor TrunkNetwork::logits(const at::Tensor& features) const {
+  return in_f32(features,
+                [&](const at::Tensor& x) { return linear(x, policy_weight_, policy_bias_); });
+}
+
+at::Tensor TrunkNetwork::value(const at::Tensor& features, const at::Tensor& privileged,
+                               std::vector<at::Tensor>* notes) const {
+  // a trunk of the value's own has seen the privileged inputs
+  const auto values =
+      critic_->forward({{}, features, notes}, value_trunk_ ? at::Tensor() : privileged);
+  return in_f32(values, [&](const at::Tensor& x) { return value_head_->forward(x); });
+}
+
 NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes notes) const {
   const auto noting = [&](std::vector<at::Tensor>* layers) {
     return NetInput{seen.policy.image, seen.policy.vector, layers};
@@ -72,16 +102,40 @@ NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes not
   NetworkOutput out;
   at::Tensor features;
   if (want.policy || !value_trunk_) features = policy_trunk_->forward(noting(notes.policy), {});
-  if (want.policy)
-    out.logits = in_f32(
-        features, [&](const at::Tensor& x) { return linear(x, policy_weight_, policy_bias_); });
+  if (want.policy) out.logits = logits(features);
   if (want.value) {
-    auto values =
-        value_trunk_ ? value_trunk_->forward(noting(notes.value), seen.privileged) : features;
-    values =
-        critic_->forward({{}, values, notes.value}, value_trunk_ ? at::Tensor() : seen.privileged);
-    out.value = in_f32(values, [&](const at::Tensor& x) { return value_head_->forward(x); });
+    if (value_trunk_) features = value_trunk_->forward(noting(notes.value), seen.privileged);
+    out.value = value(features, seen.privileged, notes.value);
   }
+  return out;
+}
+
+at::Tensor TrunkNetwork::remembered(const Cell& cell, const at::Tensor& features,
+                                    const Recall& recall, int64_t begin,
+                                    std::vector<at::Tensor>& next) {
+  const auto keep = (1 - recall.is_first.to(at::kFloat)).unsqueeze(2);
+  const auto all = cell.forward(features, recall.state.narrow(1, begin, cell.units()), keep);
+  const int64_t B = recall.state.size(0);
+  next.push_back(all.narrow(0, all.size(0) - B, B));
+  return all;
+}
+
+NetworkOutput TrunkNetwork::forward_through(const std::vector<at::Tensor>& columns, Want want,
+                                            Recall& recall) {
+  const EncodedObs seen = encoder_->forward(columns, want.value);
+  const NetInput input{seen.policy.image, seen.policy.vector, nullptr};
+  const int64_t units = policy_cell_->units();
+  std::vector<at::Tensor> next;
+  at::Tensor features =
+      remembered(*policy_cell_, policy_trunk_->forward(input, {}), recall, 0, next);
+  NetworkOutput out;
+  if (want.policy) out.logits = logits(features);
+  if (value_cell_ && want.value)
+    features = remembered(*value_cell_, value_trunk_->forward(input, seen.privileged), recall,
+                          units, next);
+  else if (value_cell_) next.push_back(recall.state.narrow(1, units, value_cell_->units()));
+  if (want.value) out.value = value(features, seen.privileged, nullptr);
+  recall.state = next.size() == 1 ? next[0] : at::cat(next, 1);
   return out;
 }
 
@@ -95,12 +149,15 @@ RowCost TrunkNetwork::cost() const {
   // but for what heads take, which is in f32
   const int64_t taken = policy_trunk_->features() + critic_->features();
   trunks.rounded = std::max<int64_t>(0, trunks.outputs - taken);
+  // as is what is remembered
+  for (const auto& cell : {policy_cell_, value_cell_})
+    if (cell) trunks = trunks + cell->cost();
   return trunks + cost_of(value_head_->parameters()) + cost_of(parameters(/*recurse=*/false));
 }
 
 std::optional<DenseStacks> TrunkNetwork::dense() const {
   const auto policy = policy_trunk_->dense();
-  if (!policy) return std::nullopt;
+  if (!policy || policy_cell_) return std::nullopt;
   DenseStacks stacks;
   (value_trunk_ ? stacks.policy : stacks.shared) = *policy;
   stacks.policy.push_back({policy_weight_, policy_bias_, Activation::none});
@@ -114,7 +171,7 @@ std::optional<DenseStacks> TrunkNetwork::dense() const {
 
 std::string TrunkNetwork::part_of(const std::string& parameter) const {
   // two: the policy with what both see by, and the value
-  for (const char* begin : {"value_trunk.", "critic.", "value_head."})
+  for (const char* begin : {"value_trunk.", "value_cell.", "critic.", "value_head."})
     if (parameter.starts_with(begin)) return "value";
   return "policy";
 }

@@ -1,7 +1,7 @@
 #pragma once
 // Cart-pole balancing (Barto, Sutton and Anderson, 1983) with the constants and the Euler
 // integrator of Gymnasium's CartPole-v1. Observation: position m, velocity m/s, pole angle rad from
-// upright, its velocity rad/s.
+// upright, its velocity rad/s; without velocities what it takes to balance has to be remembered.
 
 #include <cmath>
 
@@ -18,11 +18,14 @@ struct Cartpole {
   struct Params {
     int32_t max_steps = 500;
     bool sutton_barto_reward = false;
+    bool velocities = true;
 
     static void describe(OptionTable& t, Params& p) {
       t.add("max_steps", p.max_steps, "episode limit", {.min = 1, .max = 1e9, .unit = "steps"});
       t.add("sutton_barto_reward", p.sutton_barto_reward,
             "reward 0 a step and -1 for the fall, not 1 a step");
+      t.add("velocities", p.velocities,
+            "whether both velocities are shown; without them a policy has to remember");
     }
   };
 
@@ -32,10 +35,11 @@ struct Cartpole {
   };
 
   static EnvSpec spec(const Params& p) {
-    return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {4}}},
-            .action = {.heads = {2}},
-            .max_steps = p.max_steps,
-            .solved_at = p.sutton_barto_reward ? 0. : 475.};
+    return {
+        .observations = {{.name = "vector", .dtype = DType::f32, .shape = {p.velocities ? 4 : 2}}},
+        .action = {.heads = {2}},
+        .max_steps = p.max_steps,
+        .solved_at = p.sutton_barto_reward ? 0. : 475.};
   }
 
   MAGLEV_HD static void reset(const Params&, State& s, Rng& rng) {
@@ -75,9 +79,10 @@ struct Cartpole {
     out.reward[0] = !p.sutton_barto_reward ? 1.f : out.terminated ? -1.f : 0.f;
   }
 
-  MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
+  MAGLEV_HD static void observe(const Params& p, const State& s, int, const ObsOut& out) {
     float* o = out.as<float>(0);
-    o[0] = s.x, o[1] = s.x_dot, o[2] = s.theta, o[3] = s.theta_dot;
+    if (p.velocities) o[0] = s.x, o[1] = s.x_dot, o[2] = s.theta, o[3] = s.theta_dot;
+    else o[0] = s.x, o[1] = s.theta;
   }
 
   static void paint(const Params&, const State& s, Canvas& canvas) {

@@ -25,6 +25,10 @@ struct CartpolePixels {
     Pose before[pixels::kMoments - 1];  ///< of the steps before, the newest first
   };
 
+  static std::string idle(const Params&, std::string_view name) {
+    return name == "velocities" ? "pictures show none" : "";
+  }
+
   static EnvSpec spec(const Params& p) {
     EnvSpec spec = Cartpole::spec(p);
     spec.observations = {pixels::column()};

@@ -1,0 +1,117 @@
+// PPO whose network remembers: what is learned from is what was acted by.
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <gtest/gtest.h>
+
+#include "tests/close.h"
+#include "tests/errors.h"
+#include "tests/random_rollouts.h"
+
+namespace maglev {
+namespace {
+
+using ppo::Options;
+
+constexpr int64_t kSequenceRows = 6;
+
+Options remembering(int64_t sequence) {
+  Options o = small();
+  o.network.memory = 9;
+  o.sequence = sequence;
+  return o;
+}
+
+TEST(rows_of_sequences, are_their_steps_one_behind_another) {
+  constexpr int64_t T = 6, R = 4, L = 3;
+  const auto sequences = at::arange(T / L * R);
+  const auto rows = ppo::rows_of_sequences(sequences, L, R);
+  ASSERT_EQ(rows.size(0), T * R);
+  for (int64_t s = 0; s < sequences.size(0); ++s)
+    for (int64_t l = 0; l < L; ++l)
+      EXPECT_EQ(rows[s * L + l].item<int64_t>(), (s / R * L + l) * R + s % R);
+  // without sequences rows are their own
+  EXPECT_TRUE(at::equal(ppo::rows_of_sequences(at::arange(24), 1, R), at::arange(24)));
+}
+
+TEST(PpoMemory, sequences_give_what_acting_gave_wherever_they_begin) {
+  for (const bool shared : {false, true})
+    for (const int64_t L : {4, 16}) {
+      Options o = remembering(L);
+      o.network.shared = shared;
+      RandomRollouts run(vectors(), kSequenceRows, o);
+      const Batch& batch = run.collect(1);
+      ASSERT_GT(batch.is_first.sum().item<int64_t>(), 0) << "episodes begin within sequences";
+
+      // the state that the first row of a rollout was acted with is no other's
+      EXPECT_FALSE(
+          close(batch.extra[ppo::memory_column][7], batch.extra[ppo::memory_column][8], 1e-3));
+      const int64_t T = o.rollout, count = T / L * kSequenceRows;
+      auto rows =
+          ppo::time_first(batch, ppo::rows_of_sequences(at::randperm(count), L, kSequenceRows), L);
+      const auto of_rollout = [&](const at::Tensor& column) {
+        return column.narrow(0, 0, T).flatten(0, 1).index_select(0, rows.index);
+      };
+      at::NoGradGuard no_grad;
+      auto& policy = run.ppo.policy();
+      const auto out =
+          policy.forward(policy.network(), {of_rollout(batch.obs[0])}, {}, &rows.recall);
+      const auto log_probs =
+          log_prob(run.spec().action, {out.logits, {}, {}}, of_rollout(batch.action)).log_prob;
+      EXPECT_TRUE(close(log_probs, of_rollout(batch.extra[ppo::log_prob_column]), 1e-5));
+      EXPECT_TRUE(close(out.value, of_rollout(batch.extra[ppo::value_column]), 1e-5));
+    }
+}
+
+TEST(PpoMemory, the_row_behind_a_rollout_is_valued_with_what_led_there) {
+  RandomRollouts run(vectors(), kSequenceRows, remembering(0));
+  const Batch& batch = run.collect(2);
+  auto& policy = run.ppo.policy();
+  at::NoGradGuard no_grad;
+  // all steps in one go, from the beginning
+  Recall recall{batch.extra[ppo::memory_column][0], batch.is_first};
+  const auto out = policy.forward(policy.network(), {batch.obs[0].flatten(0, 1)}, {}, &recall);
+  const int64_t T = batch.reward.size(0);
+  const auto last = out.value.narrow(0, T * kSequenceRows, kSequenceRows);
+  EXPECT_TRUE(close(policy.last_value(batch, 0, kSequenceRows), last, 1e-5));
+  EXPECT_TRUE(close(policy.last_value(batch, 2, 3), last.narrow(0, 2, 3), 1e-5));
+}
+
+TEST(PpoMemory, an_update_does_not_depend_on_the_number_of_threads) {
+  Options o = remembering(4);
+  o.minibatch = 48, o.shard_rows = 12;
+  at::Tensor alone;
+  for (int threads : {1, 3}) {
+    RandomRollouts run(privileged(), kSequenceRows, o, threads);
+    const at::Tensor before = run.weights();
+    for (int64_t i = 0; i < 2; ++i) run.update(i);
+    EXPECT_FALSE(at::equal(run.weights(), before));
+    if (threads == 1) alone = run.weights();
+    else EXPECT_TRUE(at::equal(run.weights(), alone));
+  }
+}
+
+TEST(PpoMemory, sequences_that_do_not_fit_are_refused_with_the_nearest_that_do) {
+  const auto refused = [](int64_t sequence, int64_t minibatch) {
+    Options o = remembering(sequence);
+    o.minibatch = minibatch;
+    return error_of([&] { o.check(kSequenceRows); });
+  };
+  EXPECT_EQ(refused(8, 48), "");
+  EXPECT_TRUE(contains(refused(5, 0), "ppo.sequence must be a divisor of ppo.rollout=16"));
+  EXPECT_TRUE(contains(refused(32, 0), "ppo.sequence must be a divisor"));
+  EXPECT_TRUE(contains(refused(8, 52), "ppo.minibatch must be a multiple of the 8 steps"));
+  EXPECT_TRUE(contains(refused(0, 40), "ppo.minibatch must be a multiple of the 16 steps"));
+  Options leashed = remembering(8);
+  leashed.leash = 1;
+  EXPECT_TRUE(contains(error_of([&] { leashed.check(kSequenceRows); }), "ppo.leash"));
+  // what sees one step may not
+  Options o = remembering(0);
+  o.network.kind = &find_network("proof");
+  EXPECT_TRUE(contains(error_of([&] { RandomRollouts(goals(), kSequenceRows, o); }),
+                       "proof remembers nothing"));
+}
+
+}  // namespace
+}  // namespace maglev
