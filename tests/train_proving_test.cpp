@@ -20,11 +20,11 @@ namespace {
 
 using datalog::Atom;
 
-/// An untrained policy of few weights that proves on countries_s1, on `device`.
+/// An untrained policy of few weights that proves on countries_s3, on `device`.
 struct UntrainedOn {
   explicit UntrainedOn(at::Device device) : device(device) {
     for (const char* setting :
-         {"env.data=countries_s1", "env.count=4", "ppo.network.kind=proof",
+         {"env.data=countries_s3", "env.count=4", "ppo.network.kind=proof",
           "ppo.network.proof.embedding=16", "ppo.network.proof.width=32", "seed=3"})
       experiment.table().override_with(setting);
     policy = experiment.algo().make_policy(
@@ -49,7 +49,7 @@ class Proving_on_cuda : public testing::Test {
     queries_.assign(test.begin(), test.begin() + 9);
   }
 
-  const datalog::Graph& graph_ = datalog::open_graph("countries_s1");
+  const datalog::Graph& graph_ = datalog::open_graph("countries_s3");
   std::vector<Atom> queries_;
 };
 

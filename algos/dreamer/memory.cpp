@@ -120,10 +120,17 @@ int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& co
          kStepViewBytes * kStepViews * shards * (o.length + H + 1);
 }
 
-// bytes of what the fused learner rounds on a device (kernels/products/rounded_factors_op.h): weights,
-// features, and room for both factors of the largest product that has others
+int64_t acting_rows(const AlgoContext& context) {
+  const int64_t threads = context.pool ? context.pool->threads() : 1;
+  const int64_t at_once = block_rows(context) * (context.device.is_cpu() ? threads : 1);
+  return std::min(std::max<int64_t>(1, context.rows), at_once);
+}
+
+}  // namespace
+
 int64_t rounded_bytes(const Options& o, const ModelShape& s, const AlgoContext& context) {
   if (context.precision != Precision::bf16 || !context.device.is_cuda()) return 0;
+  // weights, features, and room for both factors of the largest product that has others
   const int64_t H = o.imagination, F = s.feature();
   const int64_t rows = o.length * sequences_at_once(o.micro_batch, o.batch);
   const int64_t slow_value = F * s.units + (kLayers - 1) * s.units * s.units + s.units * kBins;
@@ -133,14 +140,6 @@ int64_t rounded_bytes(const Options& o, const ModelShape& s, const AlgoContext& 
   const int64_t room = widest + std::max(widest, H * (kBins + 1));
   return kBf16 * (weights + rows * ((H + 2) * F + room));
 }
-
-int64_t acting_rows(const AlgoContext& context) {
-  const int64_t threads = context.pool ? context.pool->threads() : 1;
-  const int64_t at_once = block_rows(context) * (context.device.is_cpu() ? threads : 1);
-  return std::min(std::max<int64_t>(1, context.rows), at_once);
-}
-
-}  // namespace
 
 std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);

@@ -113,7 +113,7 @@ std::vector<Case> cases() {
           {"lanes, convolutions", cells(), as_it_is, false},
           {"lanes, a memory each of policy and value", privileged(), remembers(CellKind::gru),
            false, true},
-          {"lanes, a minimal memory", masked_heads(), remembers(CellKind::mingru), false, true}};
+          {"lanes, a minimal memory", pixels(), remembers(CellKind::mingru), false, true}};
 }
 
 class Learners : public testing::TestWithParam<size_t> {

@@ -236,7 +236,8 @@ TEST(EmulatedDreamer, rounds_the_convolutions_of_images_in_bf16) {
     const auto low = both(Precision::bf16), full = both(Precision::fp32);
     for (size_t i = 0; i < low.size(); ++i) {
       EXPECT_EQ(low[i].scalar_type(), at::kFloat) << i;
-      EXPECT_LT(relative_distance(low[i], full[i]), 0.1) << i;
+      // the first layer's weights the most: a norm takes most of what comes back to them out again
+      EXPECT_LT(relative_distance(low[i], full[i]), 0.25) << i;
     }
     for (size_t i : {0, 1}) EXPECT_GT(relative_distance(low[i], full[i]), 0) << i;
   }
@@ -269,35 +270,10 @@ TEST(EmulatedDreamer, plans_the_memory_that_bf16_takes_besides) {
   };
   const double taken = held(Precision::bf16) - held(Precision::fp32);
   ThreadPool pool((claim_threads(), 1));
-  const Options o = learner_options(wide_setting(Precision::bf16), pool).options;
-  const auto planned = [&](Precision precision) {
-    const AlgoContext context{.spec = {.observations = {{.name = "vector", .shape = {5}}},
-                                       .action = {.low = {-1, -1}, .high = {1, 1}}},
-                              .rows = 1,
-                              .device = kEmulatedDevice,
-                              .precision = precision};
-    double bytes = 0;
-    for (const MemoryPart& part : planned_memory(o, context)) bytes += double(part.bytes);
-    return bytes;
-  };
-  const double plan = planned(Precision::bf16) - planned(Precision::fp32);
+  const LearnerOptions o = learner_options(wide_setting(Precision::bf16), pool);
+  const AlgoContext context{.rows = 1, .device = kEmulatedDevice, .precision = Precision::bf16};
+  const auto plan = double(rounded_bytes(o.options, o.shape, context));
   EXPECT_NEAR(plan, taken, 0.15 * taken);
-}
-
-TEST(EmulatedDreamer, offers_bf16_with_the_fused_learner) {
-  const auto offers = [](OnOff fused) {
-    ThreadPool pool((claim_threads(), 1));
-    Options o = learner_options(wide_setting(Precision::bf16), pool).options;
-    o.fused = fused;
-    const AlgoContext context{.spec = {.observations = {{.name = "vector", .shape = {5}}},
-                                       .action = {.low = {-1, -1}, .high = {1, 1}}},
-                              .rows = 1,
-                              .device = kEmulatedDevice};
-    return data_plan(o, context).offers(Precision::bf16);
-  };
-  EXPECT_TRUE(offers({}));
-  EXPECT_TRUE(offers(true));
-  EXPECT_FALSE(offers(false));
 }
 
 }  // namespace
