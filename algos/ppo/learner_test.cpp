@@ -102,8 +102,10 @@ struct Case {
 
 std::vector<Case> cases() {
   const auto as_it_is = [](Options&) {};
-  const auto remembers = [](CellKind kind) {
-    return [kind](Options& o) { o.network.memory = 10, o.network.cell = kind, o.sequence = 8; };
+  const auto remembers = [](bool fused) {
+    return [fused](Options& o) {
+      o.network.memory = 10, o.network.fused_memory = fused, o.sequence = 8;
+    };
   };
   return {{"panels", vectors(), as_it_is, true},
           {"panels, heads with masks", masked_heads(), as_it_is, true},
@@ -111,9 +113,8 @@ std::vector<Case> cases() {
           {"lanes, fully connected", pixels(),
            [](Options& o) { o.network.kind = &find_network("mlp"); }, false},
           {"lanes, convolutions", cells(), as_it_is, false},
-          {"lanes, a memory each of policy and value", privileged(), remembers(CellKind::gru),
-           false, true},
-          {"lanes, a minimal memory", pixels(), remembers(CellKind::mingru), false, true}};
+          {"lanes, a memory each of policy and value", privileged(), remembers(true), false, true},
+          {"lanes, a memory in ATen", pixels(), remembers(false), false, true}};
 }
 
 class Learners : public testing::TestWithParam<size_t> {

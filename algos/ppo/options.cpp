@@ -75,7 +75,7 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   // a Gaussian's entropy may be below 0
   if (setting == "entropy_floor_penalty" && entropy_floor == 0 && spec.action.discrete())
     return "ppo.entropy_floor is 0";
-  if ((setting == "sequence" || setting == "network.cell") && network.memory == 0)
+  if ((setting == "sequence" || setting == "network.fused_memory") && network.memory == 0)
     return "ppo.network.memory is 0";
   if (setting == "entropy_end" && entropy == 0) return "ppo.entropy is 0";
   if (setting == "entropy_until" && entropy == 0 && entropy_floor_penalty == 0)

@@ -36,8 +36,8 @@ void NetworkOptions::describe(OptionTable& t) {
       "memory", memory,
       "units of a recurrent cell behind each trunk, for what one time step does not show; 0: none",
       {.min = 0, .max = 65536, .unit = "units"});
-  t.add("cell", cell,
-        "which: gru; mingru: gates see the input alone, so that all steps are one product");
+  t.add("fused_memory", fused_memory, "that cell by the engine's kernel instead of ATen",
+        {.free = true});
   t.add("value_head", value_head, "value head");
   t.add("popart_beta", popart_beta, "least step size of PopArt's moments", {.min = 1e-8, .max = 1});
   t.add("log_std", log_std, "initial log standard deviation of continuous actions",

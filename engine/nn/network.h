@@ -12,7 +12,6 @@
 #include "base/env/spec.h"
 #include "engine/nn/activation.h"
 #include "engine/nn/actor_critic.h"
-#include "engine/nn/cell.h"
 #include "engine/nn/init.h"
 #include "engine/nn/network_entry.h"
 #include "engine/nn/value_head.h"
@@ -25,10 +24,10 @@ struct NetworkOptions {
   std::vector<int64_t> hidden = {64, 64};   ///< fully connected layers
   std::vector<int64_t> critic_hidden = {};  ///< layers between features and value head
   HiddenActivation activation = HiddenActivation::tanh;
-  bool fast_tanh = true;  ///< see Nonlinearity
-  bool shared = false;    ///< one trunk for policy and value
-  int64_t memory = 0;     ///< units that a cell behind each trunk remembers; 0: none
-  CellKind cell = CellKind::gru;
+  bool fast_tanh = true;     ///< see Nonlinearity
+  bool shared = false;       ///< one trunk for policy and value
+  int64_t memory = 0;        ///< units that a cell behind each trunk remembers; 0: none
+  bool fused_memory = true;  ///< by kernels/gru, else in ATen
   ValueHeadKind value_head = ValueHeadKind::plain;
   double popart_beta = 1e-3;
   double log_std = 0;  ///< initial, for continuous actions

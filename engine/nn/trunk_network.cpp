@@ -36,7 +36,7 @@ TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, I
   int64_t value_features = value_trunk_ ? value_trunk_->features() : policy_features;
   if (options.memory > 0) {
     const auto add = [&](const char* name, int64_t& features) {
-      auto cell = std::make_shared<Cell>(options.cell, features, options.memory, init);
+      auto cell = std::make_shared<Cell>(features, options.memory, options.fused_memory, init);
       features = options.memory;
       return register_module(name, cell);
     };
@@ -113,7 +113,7 @@ NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes not
 at::Tensor TrunkNetwork::remembered(const Cell& cell, const at::Tensor& features,
                                     const Recall& recall, int64_t begin,
                                     std::vector<at::Tensor>& next) {
-  const auto keep = (1 - recall.is_first.to(at::kFloat)).unsqueeze(2);
+  const auto keep = 1 - recall.is_first.to(at::kFloat);
   const auto all = cell.forward(features, recall.state.narrow(1, begin, cell.units()), keep);
   const int64_t B = recall.state.size(0);
   next.push_back(all.narrow(0, all.size(0) - B, B));

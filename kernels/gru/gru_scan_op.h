@@ -1,0 +1,22 @@
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace maglev {
+
+/// A gated recurrent unit (gru.h, one block) through L steps of B sequences.
+struct GruScan {
+  at::Tensor products;  ///< [L, B, 3 * H] f32: of what each step sees with the gates' weights
+  at::Tensor bias;      ///< [3 * H] f32
+  at::Tensor weight;    ///< [3 * H, H] f32, of what is remembered
+  at::Tensor h;         ///< [B, H] f32, before the first step
+  at::Tensor keep;      ///< [L, B] f32: 0 where a step forgets what was before it, else 1
+};
+
+/// What is remembered behind each step, [L, B, H] f32, with gradients of all but keep. A step is a
+/// product and a launch, there and back; weights have their gradient of all steps at once.
+at::Tensor gru_scan(const GruScan& scan);
+
+/// The same step by step in ATen.
+at::Tensor gru_scan_reference(const GruScan& scan);
+
+}  // namespace maglev
