@@ -114,7 +114,7 @@ std::vector<Case> cases() {
            [](Options& o) { o.network.kind = &find_network("mlp"); }, false},
           {"lanes, convolutions", cells(), as_it_is, false},
           {"lanes, a memory each of policy and value", privileged(), remembers(true), false, true},
-          {"lanes, a memory in ATen", pixels(), remembers(false), false, true}};
+          {"lanes, a memory in ATen", privileged(), remembers(false), false, true}};
 }
 
 class Learners : public testing::TestWithParam<size_t> {
