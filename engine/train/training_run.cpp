@@ -329,7 +329,9 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   Placement placement = settle_precision(*experiment, asked);
   Processes processes(*experiment, request.process, placement, checkpoint->dir);
   RunTrace trace(experiment->trace, placement.device.is_cuda());
-  Trainer trainer(*experiment, placement);
+  const auto made = naming_edits(
+      folder, edits, [&] { return std::make_unique<Trainer>(*experiment, placement); });
+  Trainer& trainer = *made;
   const auto changes = old.changes_to(Settings(experiment->table()));
   expect_replay_kept(trainer, began, changes);
   const CheckpointIdentity identity = restored(trainer, *checkpoint, *trained, folder, changes);

@@ -295,7 +295,7 @@ def test_a_training_run_is_seen_as_it_goes(browser, tmp_path):
             # "episodes: live 1200", once it is drawn
             label = "(document.querySelector('[data-column=\"episodes\"] .chart').getAttribute('aria-label').match(/live .*/) ?? [''])[0]"
             browser.wait(drawn("return_mean"))
-            assert browser.run("document.querySelector('#state').textContent") == "1 runs, 1 training"
+            assert browser.run("document.querySelector('#state').textContent") == "1 run, 1 training"
             browser.run("document.querySelector('[data-column=\"episodes\"]').scrollIntoView()")
             first = browser.wait(label)
             browser.wait(f"{label} !== {json.dumps(first)}")
