@@ -134,6 +134,11 @@ TEST(stages, what_is_of_one_network_or_algorithm_is_a_stage_of_its_runs_alone) {
     EXPECT_EQ(why("ppo", "kg", stage, cpu), "") << stage;
     EXPECT_EQ(why("ppo", "cartpole", stage, cpu), "the network is mlp") << stage;
   }
+  EXPECT_EQ(why("ppo", "cartpole", "own memory", cpu), "ppo.network.memory is 0");
+  Experiment remembering("ppo", "cartpole");
+  remembering.table().override_with("ppo.network.memory=8");
+  const auto of_ppo = stages("ppo", 64, 32);
+  EXPECT_EQ(lacking(of_ppo[index_of(of_ppo, "own memory")], remembering, cpu), "");
   EXPECT_EQ(why("tdmpc2", "pendulum", "pruned", cpu), "");
   EXPECT_EQ(why("dreamer", "pendulum", "pruned", cpu), "this build has no dreamer.prune");
   EXPECT_EQ(why("dreamer", "pendulum_pixels", "own images", cpu), "");
