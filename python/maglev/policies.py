@@ -97,7 +97,8 @@ class Policy:
 
     def log_probs(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
         """What act draws from: [rows, categories] f32, heads one after the other, -inf where the mask forbids. None
-        where actions are numbers, or who acts cannot tell: PPO's policies can.
+        where actions are numbers, or who acts cannot tell: PPO's policies can, but for those with ppo.network.memory, of
+        which an observation alone does not say.
         """
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.log_probs(columns, mask)
@@ -106,7 +107,8 @@ class Policy:
     def value(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
         """The return that its critic expects: [rows] f32, one number for one observation; discounted, and of rewards as
         they were learned from, which ppo.normalize_reward divides by their deviation. None where it has no critic that
-        sees what it sees: PPO's policies have one, but where a column is for critics alone.
+        sees what it sees, or one observation does not say: PPO's policies have one, but where a column is for critics
+        alone, or with ppo.network.memory.
         """
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.value(columns, mask)

@@ -585,6 +585,20 @@ def test_a_recurrent_policy_remembers_its_rows(tmp_path):
     assert policy.act(torch.zeros(2, 4)).shape == (2,)
 
 
+def test_a_ppo_that_remembers_acts_as_it_is_judged(tmp_path):
+    run = maglev.train(
+        "ppo", "cartpole", ["env.velocities=false", "ppo.network.memory=8", "env.count=4", "ppo.rollout=16",
+         "ppo.minibatch=32", "ppo.epochs=1", "train.steps=64"],
+        out=tmp_path / "run", sinks=["jsonl"],
+    )  # fmt: skip
+    policy = run.policy(seed=1_000_003)
+    envs = maglev.make("cartpole", 4, {"env.velocities": False}, seed=1_000_003)
+    assert first_returns(policy, envs) == run.evaluate(episodes=4)["returns"]
+    # an observation alone does not say what it would draw or expect
+    obs = torch.zeros(4, 2)
+    assert policy.log_probs(obs) is None and policy.value(obs) is None
+
+
 def test_scripted_players_and_matches():
     envs = made("hockey_duel", 2)
     envs.reset()
