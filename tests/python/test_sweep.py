@@ -36,6 +36,15 @@ def swept(engine, tmp_path_factory):
     return folder, done
 
 
+@pytest.mark.parametrize("verb", ["play", "eval", "export"])
+@pytest.mark.parametrize("checkpoint", ["", "@best"])
+def test_a_sweep_in_place_of_a_run_names_its_trials(swept, engine, verb, checkpoint):
+    folder, _ = swept
+    done = engine(verb, f"{folder}{checkpoint}")
+    assert done.returncode != 0
+    assert f"[{folder}] is a sweep; name one of its trials, best first: {folder}/trials/" in done.stderr
+
+
 def test_trials_are_recorded_and_the_best_settings_train(swept, engine, tmp_path):
     folder, done = swept
     trials = trials_of(folder)

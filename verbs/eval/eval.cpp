@@ -444,7 +444,7 @@ int run(const std::vector<std::string>& words) {
     seeds->checkpoint = checkpoint_asked(arguments, *seeds);
     return judge_seeds(arguments, *seeds, actions, options, length, traced);
   }
-  if (sweep::is_sweep(names[0])) throw sweep::several_trials(names[0]);
+  if (const auto swept = sweep::sweep_named(names[0])) throw sweep::several_trials(*swept);
   if (on_env && !is_run(names[0]))
     throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
                 joined(scripted_players(*env)) + " or the folder of a run");

@@ -96,8 +96,8 @@ Request request_of(const Arguments& arguments) {
     request.env = &trained->env();
     settings = env_settings(trained->table());
     request.names.push_back(first);
-  } else if (!named && sweep::is_sweep(first)) {
-    throw sweep::several_trials(first);
+  } else if (const auto swept = sweep::sweep_named(first); !named && swept) {
+    throw sweep::several_trials(*swept);
   } else if (!named && !runs_in(first).empty()) {
     throw no_run(first);
   } else if (!named && (first.find('/') != first.npos || path_exists(first))) {

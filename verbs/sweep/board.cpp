@@ -94,6 +94,13 @@ void count_trial(const std::string& folder, RunRow& sweep) {
 
 bool is_sweep(const std::string& folder) { return path_exists(folder + "/sweep.json"); }
 
+std::optional<std::string> sweep_named(const std::string& name) {
+  if (is_sweep(name)) return name;
+  const size_t at = name.rfind('@');
+  if (at == std::string::npos || !is_sweep(name.substr(0, at))) return std::nullopt;
+  return name.substr(0, at);
+}
+
 RunRow sweep_row(const std::string& folder, const std::string& name) {
   RunRow row{.name = name, .path = folder, .status = {}};
   int64_t begun = 0, ended = 0;

@@ -93,6 +93,8 @@ class Board {
 
 /// Whether the folder holds a sweep.
 bool is_sweep(const std::string& folder);
+/// The folder of a sweep that people call FOLDER, or FOLDER@CHECKPOINT as they do runs.
+std::optional<std::string> sweep_named(const std::string& name);
 /// A sweep as one row, called `name`: "5 of 6 trials ended", the steps of all, the best score of
 /// those that finished. Its state is "unknown" where a file of it is damaged.
 RunRow sweep_row(const std::string& folder, const std::string& name);

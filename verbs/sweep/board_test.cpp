@@ -11,7 +11,10 @@ namespace {
 TEST(Board, a_sweep_that_is_taken_for_a_run_names_its_trials_best_first) {
   const std::string folder = test_folder() + "/sweep";
   make_dirs(folder + "/trials");
+  EXPECT_FALSE(sweep_named(folder) || sweep_named(folder + "@best"));
   write_atomic(folder + "/sweep.json", "{}\n");
+  EXPECT_EQ(sweep_named(folder), folder);
+  EXPECT_EQ(sweep_named(folder + "@best"), folder) << "as checkpoints of runs are called";
   EXPECT_TRUE(contains(several_trials(folder).what(), "none of its trials has a run yet"));
   const auto trial = [&](const std::string& number, const std::string& json) {
     make_dirs(folder + "/trials/" + number + "/run/checkpoints");
