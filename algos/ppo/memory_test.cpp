@@ -99,10 +99,13 @@ TEST(PpoMemory, sequences_that_do_not_fit_are_refused_with_the_nearest_that_do) 
     return error_of([&] { o.check(kSequenceRows); });
   };
   EXPECT_EQ(refused(8, 48), "");
-  EXPECT_TRUE(contains(refused(5, 0), "ppo.sequence must be a divisor of ppo.rollout=16"));
-  EXPECT_TRUE(contains(refused(32, 0), "ppo.sequence must be a divisor"));
-  EXPECT_TRUE(contains(refused(8, 52), "ppo.minibatch must be a multiple of the 8 steps"));
-  EXPECT_TRUE(contains(refused(0, 40), "ppo.minibatch must be a multiple of the 16 steps"));
+  EXPECT_TRUE(
+      contains(refused(5, 0), "ppo.sequence must be a divisor of ppo.rollout=16, got 5; use 4"));
+  EXPECT_TRUE(contains(refused(32, 0), "got 32; use 16"));
+  EXPECT_TRUE(contains(refused(8, 52),
+                       "ppo.minibatch must be a multiple of the 8 steps of a sequence "
+                       "(ppo.sequence), got 52; use 48"));
+  EXPECT_TRUE(contains(refused(0, 40), "got 40; use 32"));
   Options leashed = remembering(8);
   leashed.leash = 1;
   EXPECT_TRUE(contains(error_of([&] { leashed.check(kSequenceRows); }), "ppo.leash"));

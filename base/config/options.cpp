@@ -148,7 +148,8 @@ std::string accepted_text(const Field& field) {
 
 std::string message_of(const SettingError::What& what) {
   const std::string section = what.setting.substr(0, what.setting.find('.'));
-  return "[" + section + "] " + what.setting + " must be " + what.must + ", got " + what.got;
+  return "[" + section + "] " + what.setting + " must be " + what.must + ", got " + what.got +
+         (what.nearest.empty() ? "" : "; use " + what.nearest);
 }
 
 // one YAML document, each setting handed to `set` with its place in the file

@@ -60,6 +60,7 @@ def complaint(done):
         (["train", "tdmpc2", "pendulum", "num_iterations=3"], "tdmpc2.iterations"),
         (["train", "ppo", "cartpole", "ppo.network.kind=cnn"], "needs an image observation"),
         (["train", "ppo", "cartpole", "ppo.minibatch=1e9"], "ppo.minibatch must be at most"),
+        (["train", "ppo", "cartpole", "ppo.network.memory=4", "ppo.sequence=12"], "a divisor of ppo.rollout=32, got 12; use 8"),
         (["train", "ppo", "cartpole", "device=tpu"], "must be auto, cpu, cuda"),
         (["train", "ppo", "goodhart", "env.mode=truth"], "ground_truth"),
         (["train", "ppo", "goodhart", "env.min_food=100000", "env.max_food=100000"], "env."),
