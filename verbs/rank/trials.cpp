@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/trace/span.h"
+#include "engine/device/device.h"
 #include "engine/play/host_step.h"
 
 namespace maglev::verbs::rank {
@@ -179,6 +180,8 @@ std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, ActMode
   std::vector<TrialCounts> counts(static_cast<size_t>(parts));
   pool_.run(parts, [&](int64_t p) {
     c10::InferenceMode guard;
+    // a thread begins on the first device, whichever the policy is on
+    if (device_.is_cuda()) use_device(device_.index());
     const auto span = maglev::trace::stage("trials");
     const size_t begin = size_t(p * size), many = size_t(std::min(size, count - p * size));
     Part part(*this, rows);
