@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <exception>
 
 #include "engine/device/event.h"
 
@@ -60,19 +61,25 @@ class StageTimes {
 using DeviceTimes = StageTimes<DeviceEvent>;
 
 /// Measures a stage while it lives; `times` null: nothing.
+template <class Event>
 class InStage {
  public:
-  InStage(DeviceTimes* times, Stage stage) : times_(times), stage_(stage) {
+  InStage(StageTimes<Event>* times, Stage stage) : times_(times), stage_(stage) {
     if (times_) times_->begin(stage_);
   }
   ~InStage() {
-    if (times_) times_->end(stage_);
+    if (!times_) return;
+    try {
+      times_->end(stage_);
+    } catch (const std::exception&) {
+      // the device has failed, and what it failed by is told by whoever asked it before, or next
+    }
   }
   InStage(const InStage&) = delete;
   InStage& operator=(const InStage&) = delete;
 
  private:
-  DeviceTimes* times_;
+  StageTimes<Event>* times_;
   Stage stage_;
 };
 

@@ -1,5 +1,8 @@
 #include "engine/train/stage_times.h"
 
+#include <stdexcept>
+#include <string>
+
 #include <gtest/gtest.h>
 
 namespace maglev {
@@ -85,6 +88,30 @@ TEST_F(StreamTimes, of_updates_alone_have_no_collecting) {
   times.end(Stage::learn);
   done_s = given_s;
   expect(0, 0, 0.5);
+}
+
+// of a device that fails within a stage and takes no more
+bool device_failed = false;
+
+struct FailingEvent : StreamEvent {
+  using StreamEvent::StreamEvent;
+  void record() {
+    if (device_failed) throw std::runtime_error("the event's");
+  }
+};
+
+TEST(InStage, leaves_the_failure_of_its_work_to_be_told) {
+  StageTimes<FailingEvent> times;
+  device_failed = false;
+  std::string told;
+  try {
+    const InStage measured(&times, Stage::learn);
+    device_failed = true;
+    throw std::runtime_error("the work's");
+  } catch (const std::exception& e) {
+    told = e.what();
+  }
+  EXPECT_EQ(told, "the work's");
 }
 
 }  // namespace
