@@ -56,7 +56,7 @@ class FusedLearner : public Learner {
   /// Those that shards of so many rows of a minibatch are added in.
   Lanes& lanes_of(int64_t minibatch);
   /// Rows of a shard: of whole sequences.
-  int64_t shard() const { return std::max(sequence_, micro_batch_.rows() / sequence_ * sequence_); }
+  int64_t shard() const { return micro_batch_.rows(); }
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& given);
 
   const Options options_;

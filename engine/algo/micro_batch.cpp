@@ -30,10 +30,12 @@ void MicroBatch::run(const std::function<void(int64_t)>& learn) {
 }
 
 bool MicroBatch::halve() {
-  if (halvings_ == kMostHalvings || rows_ == 1) return false;
+  if (halvings_ == kMostHalvings) return false;
+  const int64_t half = (rows_ + 1) / 2, fitting = fit_ ? fit_(half) : half;
+  // they are as few as can be
+  if (fitting >= rows_) return false;
   ++halvings_;
-  rows_ = (rows_ + 1) / 2;
-  if (fit_) rows_ = fit_(rows_);
+  rows_ = fitting;
   return true;
 }
 

@@ -23,8 +23,8 @@ class MicroBatch {
   static constexpr int kMostHalvings = 3;
 
   /// `rows` >= 1 at once to begin with, their memory on `device`. `unit`: what notes call them.
-  /// `fit`: the largest size, at least 1, that can be taken where so many may be, of halved ones;
-  /// by default as many.
+  /// `fit`: the largest size, at least 1, that can be taken where so many may be, of halved ones,
+  /// or the least of all, which is not halved any more; by default as many.
   MicroBatch(int64_t rows, at::Device device, std::string unit = "rows",
              std::function<int64_t(int64_t)> fit = {})
       : first_(rows), rows_(rows), device_(device), unit_(std::move(unit)), fit_(std::move(fit)) {}

@@ -1,5 +1,6 @@
 #include "engine/algo/micro_batch.h"
 
+#include <algorithm>
 #include <vector>
 
 #include <c10/util/Exception.h>
@@ -57,6 +58,16 @@ TEST(MicroBatch, sizes_that_cannot_be_are_passed_over) {
     if (rows > 1) run_out();
   });
   EXPECT_EQ(asked, (std::vector<int64_t>{9, 3, 1}));
+}
+
+TEST(MicroBatch, the_least_size_that_can_be_is_not_tried_twice) {
+  MicroBatch batch(40, at::kCPU, "rows",
+                   [](int64_t most) { return std::max<int64_t>(16, most / 16 * 16); });
+  std::vector<int64_t> asked;
+  EXPECT_THROW(batch.run([&](int64_t rows) { asked.push_back(rows), run_out(); }),
+               c10::OutOfMemoryError);
+  EXPECT_EQ(asked, (std::vector<int64_t>{40, 16}));
+  EXPECT_NE(batch.note().find("learned from 16 rows at a time"), std::string::npos);
 }
 
 TEST(MicroBatch, one_row_is_not_halved_and_other_errors_are_none_of_its_business) {
