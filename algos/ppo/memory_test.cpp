@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/ppo/sizes.h"
 #include "tests/close.h"
 #include "tests/errors.h"
 #include "tests/random_rollouts.h"
@@ -90,6 +91,22 @@ TEST(PpoMemory, an_update_does_not_depend_on_the_number_of_threads) {
     if (threads == 1) alone = run.weights();
     else EXPECT_TRUE(at::equal(run.weights(), alone));
   }
+}
+
+TEST(PpoMemory, a_devices_plan_has_the_launches_of_every_step_of_a_sequence) {
+  ThreadPool pool(1);
+  const AlgoContext context{
+      .spec = vectors(), .rows = kSequenceRows, .device = at::Device(at::kCUDA, 0), .pool = &pool};
+  const auto launches = [&](int64_t sequence, bool shared) {
+    Options o = remembering(sequence);
+    o.minibatch = 48, o.epochs = 3, o.network.shared = shared;
+    for (const StageWork& stage : ppo::planned_work(o, context))
+      if (stage.name == "update") return stage.launches;
+    return 0.;
+  };
+  // two minibatches an epoch, five kernels a step and cell
+  EXPECT_DOUBLE_EQ(launches(16, true) - launches(4, true), 3 * 2 * 12 * 5.);
+  EXPECT_DOUBLE_EQ(launches(16, false) - launches(4, false), 3 * 2 * 12 * 5. * 2);
 }
 
 TEST(PpoMemory, sequences_that_do_not_fit_are_refused_with_the_nearest_that_do) {

@@ -41,6 +41,9 @@ constexpr double kHandOffs = 4;
 constexpr double kBlockStep = 0.1;
 constexpr double kStepLaunches = 2, kMinibatchLaunches = 7, kEpochLaunches = 1, kLaunches = 11;
 constexpr double kLayersLaunches = 120;
+// kernels of a step of a recurrent cell, there and back, each behind the one before: its product and
+// what that is added to, its gates; the way back through these
+constexpr double kRecallLaunches = 5;
 
 // rows that are tried out at once: more are as fast, one by one, and take memory
 constexpr int64_t kMostTried = 1024;
@@ -63,7 +66,9 @@ class Tried {
   /// Takes so many rows of zeros, or kMostTried, through the layers; `learn`: and back. Returns
   /// their number.
   double forward(int64_t rows, bool learn) {
-    rows = std::min(rows, kMostTried);
+    // steps are acted one by one, and learned from in sequences, which are gone through in turn
+    const int64_t L = learn ? std::min(kMostTried, options_.sequence_steps()) : 1;
+    rows = std::max(L, std::min(rows, kMostTried) / L * L);
     if (!policy_) policy_ = std::make_unique<PpoPolicy>(options_, context_);
     at::AutoGradMode with_grad(learn);
     std::vector<at::Tensor> obs;
@@ -72,10 +77,10 @@ class Tried {
       sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
       obs.push_back(at::zeros(sizes, column.dtype == DType::u8 ? at::kByte : at::kFloat));
     }
-    // as steps behind an empty memory, where there is one
+    // behind an empty memory, where there is one
     Recall recall;
     if (policy_->remembers())
-      recall = {policy_->initial_carry(rows).parts[0], at::zeros({1, rows}, at::kByte)};
+      recall = {policy_->initial_carry(rows / L).parts[0], at::zeros({L, rows / L}, at::kByte)};
     const auto out =
         policy_->forward(policy_->network(), obs, {.policy = true, .value = true}, &recall);
     if (learn) (out.logits.sum() + out.value.sum()).backward();
@@ -275,6 +280,10 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double optimiser = 4 * parameters * (2 * lanes + 6);
   const bool cached = 4 * parameters * (lanes + 3) <= kCached;
   const double off_panels = panels ? 0 : kLayersLaunches;
+  // a minibatch's sequences side by side, one step after another
+  const int64_t memory = network.memory_size();
+  const double cells = memory > 0 ? double(memory / o.network.memory) : 0;
+  const double recalled = kRecallLaunches * cells * double(o.sequence_steps());
   // weights that others have stepped, lanes that others add up and clear
   const double threads = context.pool ? double(context.pool->threads()) : 1;
   // of a library's layers nobody knows beforehand what they reach: the network itself is tried; but
@@ -310,7 +319,7 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
            .trial = learned,
            .shared = 4 * parameters * (1 + 2 * lanes / threads) * minibatches,
            .shared_block = 4 * parameters,
-           .launches = device ? (kMinibatchLaunches - 3 + off_panels) * minibatches +
+           .launches = device ? (kMinibatchLaunches - 3 + off_panels + recalled) * minibatches +
                                     kEpochLaunches * epochs
                               : kHandOffs / 2 * minibatches,
            .threads = std::ceil(double(minibatch) / double(shard))},
