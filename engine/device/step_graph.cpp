@@ -139,7 +139,12 @@ void StepGraph::capture(GraphPool&, const std::function<void()>&) {
 GraphPool::~GraphPool() = default;
 
 void GraphPool::on_side_stream(const std::function<void()>& work) {
-  fork(work);
+  try {
+    fork(work);
+  } catch (...) {
+    abandon();
+    throw;
+  }
   join();
 }
 

@@ -325,8 +325,8 @@ void Trainer::iterate_overlapped() {
   };
   if (beside_) {
     // a device is asked for both by one thread, and makes the updates while that waits for actions
-    beside_->fork(updates);
     try {
+      beside_->fork(updates);
       steps();
     } catch (...) {
       // what updates still use is given back to the steps' stream
