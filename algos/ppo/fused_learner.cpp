@@ -91,7 +91,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
 
 void FusedLearner::build_lanes() {
   // gradients and figures of all lanes, and of the first few where a minibatch needs no more
-  const int64_t count = lane_count(context_, minibatch_, shard());
+  const int64_t count = lane_count(context_, minibatch_, micro_batch_.rows());
   const auto& data = policy_.params().data();
   lane_grads_ = at::zeros({count, data.numel()}, data.options());
   lane_figures_ = at::zeros({count, int64_t(kPpoFigures)}, data.options().dtype(at::kDouble));
@@ -247,7 +247,7 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
 
   // gradients and figures, each lane its own
   if (policy_.panels()) learn_panels(batch, index, lanes_of(B));
-  else micro_batch_.run([&](int64_t) { learn_shards(batch, index, shard(), lanes_of(B)); });
+  else micro_batch_.run([&](int64_t rows) { learn_shards(batch, index, rows, lanes_of(B)); });
   Lanes& lanes = lanes_of(B);
 
   // figures added up; past target_kl this step and all behind it are left out
@@ -263,7 +263,7 @@ void FusedLearner::minibatch_step(const Batch& batch, const at::Tensor& index) {
 }
 
 FusedLearner::Lanes& FusedLearner::lanes_of(int64_t minibatch) {
-  const int64_t rows = shard(), shards = (minibatch + rows - 1) / rows;
+  const int64_t rows = micro_batch_.rows(), shards = (minibatch + rows - 1) / rows;
   return first_lanes_[size_t(std::min(shards, lane_grads_.size(0)) - 1)];
 }
 
@@ -294,8 +294,7 @@ void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int
 void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& given) {
   at::AutoGradMode with_grad(true);
   const int64_t T = options_.rollout;
-  SequenceRows sequences{.index = given, .recall = {}};
-  if (policy_.remembers()) sequences = time_first(batch, given, sequence_);
+  SequenceRows sequences = time_first(batch, given, sequence_);
   const at::Tensor& index = sequences.index;
 
   // observations of the shard's rows through the lane's networks

@@ -55,8 +55,6 @@ class FusedLearner : public Learner {
   void learn_shards(const Batch& batch, const at::Tensor& index, int64_t rows, Lanes& lanes);
   /// Those that shards of so many rows of a minibatch are added in.
   Lanes& lanes_of(int64_t minibatch);
-  /// Rows of a shard: of whole sequences.
-  int64_t shard() const { return micro_batch_.rows(); }
   void learn_shard(const Batch& batch, Lane& lane, const at::Tensor& given);
 
   const Options options_;
@@ -64,7 +62,7 @@ class FusedLearner : public Learner {
   PpoPolicy& policy_;
   LearnerState& state_;
   const int64_t rollout_rows_, minibatch_, block_rows_, sequence_;
-  MicroBatch micro_batch_;  ///< rows of a shard; a panel's stay what they are
+  MicroBatch micro_batch_;  ///< rows of a shard, in whole sequences; a panel's stay what they are
   const PpoLossSettings loss_settings_;
   PpoNumbers numbers_;
   PpoSchedules schedules_;

@@ -74,6 +74,8 @@ at::Tensor rows_of_sequences(const at::Tensor& sequences, int64_t L, int64_t R) 
 }
 
 SequenceRows time_first(const Batch& batch, const at::Tensor& index, int64_t L) {
+  const bool remembers = batch.extra.size() > size_t(memory_column);
+  if (!remembers) return {.index = index, .recall = {}};
   const auto by_sequence = index.view({-1, L});
   SequenceRows rows{.index = by_sequence.t().contiguous().flatten(), .recall = {}};
   const auto states = batch.extra[memory_column].flatten(0, 1);

@@ -81,10 +81,10 @@ PpoLossSettings loss_settings(const Options& options);
 /// begins at time s / R * L of row s % R. `sequences` [n] i64 -> [n * L] i64.
 at::Tensor rows_of_sequences(const at::Tensor& sequences, int64_t L, int64_t R);
 
-/// Such rows as a network that remembers takes them.
+/// Such rows as networks take them: as they are, where none remembers.
 struct SequenceRows {
   at::Tensor index;  ///< [L * n] i64, time first
-  Recall recall;     ///< as the policy that collected them remembered
+  Recall recall;     ///< as the policy that collected them remembered; else nothing
 };
 SequenceRows time_first(const Batch& batch, const at::Tensor& index, int64_t L);
 

@@ -5,6 +5,33 @@
 #include "base/core/error.h"
 
 namespace maglev::ppo {
+namespace {
+
+// of options whose network remembers
+void check_sequences(const Options& o) {
+  // sequences lie one behind another in a rollout, and whole in a minibatch
+  const int64_t L = o.sequence_steps();
+  if (o.rollout % L != 0) {
+    int64_t near = std::min(L, o.rollout);
+    while (o.rollout % near != 0) --near;
+    throw SettingError({.setting = "ppo.sequence",
+                        .must = "a divisor of ppo.rollout=" + std::to_string(o.rollout),
+                        .got = std::to_string(L),
+                        .nearest = std::to_string(near)});
+  }
+  if (o.minibatch % L != 0)
+    throw SettingError(
+        {.setting = "ppo.minibatch",
+         .must = "a multiple of the " + std::to_string(L) + " steps of a sequence (ppo.sequence)",
+         .got = std::to_string(o.minibatch),
+         .nearest = std::to_string(std::max(L, o.minibatch / L * L))});
+  if (o.leash > 0)
+    throw Error(
+        "[ppo] ppo.leash compares policies step by step, and one with ppo.network.memory goes by "
+        "what was before; leave one of them out");
+}
+
+}  // namespace
 
 void Options::describe(OptionTable& t) {
   const Rule share{.min = 0, .max = 1};
@@ -97,30 +124,7 @@ void Options::check(int64_t rows) const {
                         .got = std::to_string(minibatch),
                         .nearest = most});
   }
-  if (network.memory > 0) check_sequences();
-}
-
-void Options::check_sequences() const {
-  // sequences lie one behind another in a rollout, and whole in a minibatch
-  const int64_t L = sequence_steps();
-  if (rollout % L != 0) {
-    int64_t near = std::min(L, rollout);
-    while (rollout % near != 0) --near;
-    throw SettingError({.setting = "ppo.sequence",
-                        .must = "a divisor of ppo.rollout=" + std::to_string(rollout),
-                        .got = std::to_string(L),
-                        .nearest = std::to_string(near)});
-  }
-  if (minibatch % L != 0)
-    throw SettingError(
-        {.setting = "ppo.minibatch",
-         .must = "a multiple of the " + std::to_string(L) + " steps of a sequence (ppo.sequence)",
-         .got = std::to_string(minibatch),
-         .nearest = std::to_string(std::max(L, minibatch / L * L))});
-  if (leash > 0)
-    throw Error(
-        "[ppo] ppo.leash compares policies step by step, and one with ppo.network.memory goes by "
-        "what was before; leave one of them out");
+  if (network.memory > 0) check_sequences(*this);
 }
 
 void Options::expect_shares(int64_t rows, int64_t processes) const {

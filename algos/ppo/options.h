@@ -56,10 +56,9 @@ struct Options {
   }
 
   void describe(OptionTable& table);
-  /// Throws SettingError on settings that contradict each other where a time step has `rows` rows.
+  /// Throws SettingError on settings that contradict each other where a time step has `rows` rows,
+  /// Error for a leash beside a memory.
   void check(int64_t rows) const;
-  /// Likewise, where the network remembers, of ppo.sequence. Throws Error beside a leash.
-  void check_sequences() const;
   /// AlgoEntry::idle.
   std::string idle(std::string_view setting, const EnvSpec& spec) const;
   /// Throws Error where a minibatch cannot be dealt out to so many processes of `rows` rows each.

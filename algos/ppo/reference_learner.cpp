@@ -138,8 +138,7 @@ void ReferenceLearner::prepare(const Batch& batch) {
 void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& given) {
   const auto span = trace::stage("minibatch");
   at::AutoGradMode with_grad(true);
-  SequenceRows sequences{.index = given, .recall = {}};
-  if (policy_.remembers()) sequences = time_first(batch, given, options_.sequence_steps());
+  SequenceRows sequences = time_first(batch, given, options_.sequence_steps());
   const at::Tensor& index = sequences.index;
   const auto rows = [&](const at::Tensor& column) {
     return column.narrow(0, 0, options_.rollout).flatten(0, 1).index_select(0, index);

@@ -18,10 +18,12 @@ std::string absolute(const std::string& path) {
 
 }  // namespace
 
-std::optional<RunName> run_named(const std::string& name) {
-  if (is_run(name)) return RunName{.folder = without_slashes(name)};
+std::optional<RunName> run_named(const std::string& name) { return folder_named(name, is_run); }
+
+std::optional<RunName> folder_named(const std::string& name, bool (*is)(const std::string&)) {
+  if (is(name)) return RunName{.folder = without_slashes(name)};
   const size_t at = name.rfind('@');
-  if (at == std::string::npos || !is_run(name.substr(0, at))) return std::nullopt;
+  if (at == std::string::npos || !is(name.substr(0, at))) return std::nullopt;
   return RunName{.folder = without_slashes(name.substr(0, at)), .checkpoint = name.substr(at + 1)};
 }
 

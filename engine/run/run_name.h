@@ -13,6 +13,8 @@ struct RunName {
 
 /// `name` taken apart; none where neither it nor what stands before its last @ is a run's folder.
 std::optional<RunName> run_named(const std::string& name);
+/// The same of other folders that hold policies: those for which `is` holds.
+std::optional<RunName> folder_named(const std::string& name, bool (*is)(const std::string& folder));
 
 /// Which checkpoint is meant: latest, best, or one by name or folder. Throws Error where there is
 /// none.

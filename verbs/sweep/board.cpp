@@ -11,6 +11,7 @@
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
+#include "engine/run/run_name.h"
 #include "verbs/json_number.h"
 #include "verbs/sweep/optuna.h"
 #include "verbs/train/seeds.h"
@@ -95,10 +96,8 @@ void count_trial(const std::string& folder, RunRow& sweep) {
 bool is_sweep(const std::string& folder) { return path_exists(folder + "/sweep.json"); }
 
 std::optional<std::string> sweep_named(const std::string& name) {
-  if (is_sweep(name)) return name;
-  const size_t at = name.rfind('@');
-  if (at == std::string::npos || !is_sweep(name.substr(0, at))) return std::nullopt;
-  return name.substr(0, at);
+  const auto named = folder_named(name, is_sweep);
+  return named ? std::optional(named->folder) : std::nullopt;
 }
 
 RunRow sweep_row(const std::string& folder, const std::string& name) {

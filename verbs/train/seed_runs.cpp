@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "verbs/train/seeds.h"
@@ -19,12 +19,7 @@ struct SavedSeed {
 
 }  // namespace
 
-std::optional<RunName> seeds_named(const std::string& name) {
-  if (is_seeds(name)) return RunName{.folder = without_slashes(name)};
-  const size_t at = name.rfind('@');
-  if (at == std::string::npos || !is_seeds(name.substr(0, at))) return std::nullopt;
-  return RunName{.folder = without_slashes(name.substr(0, at)), .checkpoint = name.substr(at + 1)};
-}
+std::optional<RunName> seeds_named(const std::string& name) { return folder_named(name, is_seeds); }
 
 std::vector<std::string> seed_runs(const std::string& folder) {
   const std::string begin = without_slashes(folder) + "/seed-";
@@ -50,11 +45,9 @@ BestSeed best_seed(const std::string& folder) {
   for (const SavedSeed& seed : seeds)
     if (figure(seed) > figure(*best) || std::isnan(figure(*best))) best = &seed;
   if (std::isnan(figure(*best))) return {.run = seeds[0].run, .figure = ""};
-  char number[32];
-  std::snprintf(number, sizeof number, "%.2f", figure(*best));
   return {.run = best->run,
           .figure = std::string(evaluated ? "its last evaluation, " : "its return of training, ") +
-                    number};
+                    printed("%.2f", figure(*best))};
 }
 
 }  // namespace maglev::verbs::train

@@ -11,6 +11,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/system.h"
@@ -69,12 +70,11 @@ Tuned measured(const Experiment& experiment, const Knobs& knobs, double budget) 
                         [&](const Row& row, double speed) {
                           if (row.state == State::left_out) return;
                           if (row.candidate.empty()) before = speed;
-                          char figures[96];
-                          std::snprintf(figures, sizeof figures, "%.0f steps/s, %.2f x", speed,
-                                        speed / before);
+                          const std::string came =
+                              speed > 0 ? printed("%.0f steps/s, %.2f x", speed, speed / before)
+                                        : row.why;
                           std::fprintf(stderr, "%5.1f s of %.0f  %s: %s\n", steady_s() - begin,
-                                       budget, settings_text(row.candidate).c_str(),
-                                       speed > 0 ? figures : row.why.c_str());
+                                       budget, settings_text(row.candidate).c_str(), came.c_str());
                         }};
   Tuned tuned{.made = now_text(), .settings = {}, .outcome = search(knobs.searched, budget, world)};
   tuned.settings = tuned.outcome.rows[tuned.outcome.chosen].candidate;
@@ -165,10 +165,9 @@ int run(const std::vector<std::string>& words) {
   if (arguments.has("--json")) {
     print(tuned_json(*tuned));
   } else {
-    char title[160];
-    std::snprintf(title, sizeof title, "%s on %s, measured in %.0f s\n\n", pair.c_str(),
-                  system.processor.model.c_str(), tuned->outcome.seconds);
-    print(title + table_text(tuned->outcome, probe_terminal(STDOUT_FILENO)) + "\n" +
+    print(printed("%s on %s, measured in %.0f s\n\n", pair.c_str(), system.processor.model.c_str(),
+                  tuned->outcome.seconds) +
+          table_text(tuned->outcome, probe_terminal(STDOUT_FILENO)) + "\n" +
           verdict_text(tuned->outcome) + "\n" +
           (learning.empty() ? "use it: ./maglev train " + given + " +hardware=auto\n" : ""));
   }
