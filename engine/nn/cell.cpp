@@ -4,7 +4,7 @@
 
 #include "engine/device/aten_only.h"
 #include "engine/nn/autocast.h"
-#include "kernels/gru/gru_scan_op.h"
+#include "kernels/gru_scan/gru_scan_op.h"
 
 namespace maglev {
 

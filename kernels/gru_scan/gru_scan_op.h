@@ -3,7 +3,7 @@
 
 namespace maglev {
 
-/// A gated recurrent unit (gru.h, one block) through L steps of B sequences.
+/// A gated recurrent unit (kernels/gru, one block) through L steps of B sequences.
 struct GruScan {
   at::Tensor products;  ///< [L, B, 3 * H] f32: of what each step sees with the gates' weights
   at::Tensor bias;      ///< [3 * H] f32
@@ -12,8 +12,10 @@ struct GruScan {
   at::Tensor keep;      ///< [L, B] f32: 0 where a step forgets what was before it, else 1
 };
 
-/// What is remembered behind each step, [L, B, H] f32, with gradients of all but keep. A step is a
-/// product and a launch, there and back; weights have their gradient of all steps at once.
+/// What is remembered behind each step, [L, B, H] f32, with gradients of all but keep; weights have
+/// theirs of all steps at once. One kernel there and one back; a product and a launch a step on
+/// CUDA for more than kMostGruScanUnits. A sequence's result does not depend on other sequences on
+/// a processor and in the kernel. Graph-safe.
 at::Tensor gru_scan(const GruScan& scan);
 
 /// The same step by step in ATen.

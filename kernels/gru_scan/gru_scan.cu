@@ -1,0 +1,113 @@
+#include "base/device/launch.cuh"
+#include "kernels/gru/gates.cuh"
+#include "kernels/gru_scan/gru_scan.h"
+
+namespace maglev {
+namespace {
+
+// sequences of a block, which share what is read of the weights
+constexpr int kSequences = 4;
+
+// A block takes its sequences through all steps: no step waits for a launch, and sequences need
+// nothing of each other. A thread has a unit of its own. Sums run over units in order.
+__global__ void steps_there(GruScanArgs s) {
+  float* near = static_cast<float*>(dynamic_shared());  // [kSequences][H]: what a step begins with
+  const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
+  const int rows = int(min(int64_t(kSequences), s.B - first));
+
+  // what goes on to step l, of unit j
+  const auto carry = [&](int64_t l, int64_t j, const float* from) {
+    for (int r = 0; r < rows; ++r) {
+      const int64_t row = first + r;
+      const float kept = from[row * H + j] * s.keep[l * s.B + row];
+      near[r * H + j] = s.before[(l * s.B + row) * H + j] = kept;
+    }
+  };
+  for (int64_t j = threadIdx.x; j < H; j += blockDim.x) carry(0, j, s.h);
+
+  for (int64_t l = 0; l < s.L; ++l) {
+    __syncthreads();
+    const int64_t at = l * s.B + first;
+    float* behind = s.behind + l * s.B * H;
+    for (int64_t j = threadIdx.x; j < H; j += blockDim.x) {
+      float sums[kSequences][3] = {};
+      for (int r = 0; r < rows; ++r)
+        for (int g = 0; g < 3; ++g) sums[r][g] = s.products[(at + r) * G + g * H + j];
+      for (int64_t k = 0; k < H; ++k)
+        for (int g = 0; g < 3; ++g) {
+          const float weight = s.weight_t[k * s.weight_row + g * H + j];
+          for (int r = 0; r < kSequences; ++r)
+            if (r < rows) sums[r][g] += near[r * H + k] * weight;
+        }
+      for (int r = 0; r < rows; ++r) {
+        for (int g = 0; g < 3; ++g) s.gates[(at + r) * G + g * H + j] = sums[r][g];
+        const GruGates gates(sums[r][0] + s.bias[j], sums[r][1] + s.bias[H + j],
+                             sums[r][2] + s.bias[2 * H + j]);
+        behind[(first + r) * H + j] = gates.next(near[r * H + j]);
+      }
+    }
+    // all have read what the step began with
+    __syncthreads();
+    if (l + 1 < s.L)
+      for (int64_t j = threadIdx.x; j < H; j += blockDim.x) carry(l + 1, j, behind);
+  }
+}
+
+__global__ void steps_back(GruScanBack s) {
+  float* near =
+      static_cast<float*>(dynamic_shared());  // [kSequences][3 * H]: gradients of the gates
+  const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
+  const int rows = int(min(int64_t(kSequences), s.B - first));
+  for (int64_t l = s.L; l-- > 0;) {
+    const int64_t at = l * s.B + first;
+    for (int64_t j = threadIdx.x; j < H; j += blockDim.x)
+      for (int r = 0; r < rows; ++r) {
+        const float* of = s.gates + (at + r) * G + j;
+        const GruGates gates(of[0] + s.bias[j], of[H] + s.bias[H + j],
+                             of[2 * H] + s.bias[2 * H + j]);
+        // by the next step's loss and by what was carried on to it
+        float* d_h = s.d_h + (first + r) * H + j;
+        float d_next = s.d_behind[(at + r) * H + j];
+        if (l + 1 < s.L) d_next += *d_h * s.keep[(l + 1) * s.B + first + r];
+        float d_gates[3];
+        gates.back(d_next, s.before[(at + r) * H + j], d_gates);
+        for (int g = 0; g < 3; ++g)
+          near[r * G + g * H + j] = s.d_gates[(at + r) * G + g * H + j] = d_gates[g];
+        *d_h = d_next * (1.f - gates.update);
+      }
+    __syncthreads();
+    for (int64_t j = threadIdx.x; j < H; j += blockDim.x) {
+      float sums[kSequences] = {};
+      for (int64_t k = 0; k < G; ++k) {
+        const float weight = s.weight[k * s.weight_row + j];
+        for (int r = 0; r < kSequences; ++r)
+          if (r < rows) sums[r] += near[r * G + k] * weight;
+      }
+      for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] += sums[r];
+    }
+    // all have read the gates' gradients
+    __syncthreads();
+  }
+  for (int64_t j = threadIdx.x; j < H; j += blockDim.x)
+    for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] *= s.keep[first + r];
+}
+
+// `floats` of a sequence are shared
+LaunchShape blocks_for(int64_t B, int64_t H, int64_t floats) {
+  constexpr int64_t kWarp = 32;
+  return {.grid = {blocks_of(B, kSequences)},
+          .block = {blocks_of(H, kWarp) * kWarp},
+          .shared_bytes = kSequences * floats * int64_t(sizeof(float))};
+}
+
+}  // namespace
+
+int gru_scan_cuda(const GruScanArgs& args, void* stream) {
+  return launch_kernel(steps_there, blocks_for(args.B, args.H, args.H), stream, args);
+}
+
+int gru_scan_back_cuda(const GruScanBack& args, void* stream) {
+  return launch_kernel(steps_back, blocks_for(args.B, args.H, 3 * args.H), stream, args);
+}
+
+}  // namespace maglev
