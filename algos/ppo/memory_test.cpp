@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "algos/ppo/sizes.h"
+#include "kernels/gru_scan/gru_scan.h"
 #include "tests/close.h"
 #include "tests/errors.h"
 #include "tests/random_rollouts.h"
@@ -93,20 +94,25 @@ TEST(PpoMemory, an_update_does_not_depend_on_the_number_of_threads) {
   }
 }
 
-TEST(PpoMemory, a_devices_plan_has_the_launches_of_every_step_of_a_sequence) {
+TEST(PpoMemory, a_devices_plan_has_the_launches_of_its_cells) {
   ThreadPool pool(1);
   const AlgoContext context{
       .spec = vectors(), .rows = kSequenceRows, .device = at::Device(at::kCUDA, 0), .pool = &pool};
-  const auto launches = [&](int64_t sequence, bool shared) {
+  const auto launches = [&](int64_t units, int64_t sequence, bool shared) {
     Options o = remembering(sequence);
+    o.network.memory = units;
     o.minibatch = 48, o.epochs = 3, o.network.shared = shared;
     for (const StageWork& stage : ppo::planned_work(o, context))
       if (stage.name == "update") return stage.launches;
     return 0.;
   };
-  // two minibatches an epoch, five kernels a step and cell
-  EXPECT_DOUBLE_EQ(launches(16, true) - launches(4, true), 3 * 2 * 12 * 5.);
-  EXPECT_DOUBLE_EQ(launches(16, false) - launches(4, false), 3 * 2 * 12 * 5. * 2);
+  // two minibatches an epoch, five kernels a cell
+  const int64_t narrow = kMostGruScanUnits, wide = narrow + 1;
+  EXPECT_DOUBLE_EQ(launches(narrow, 4, false) - launches(narrow, 4, true), 3 * 2 * 5.);
+  EXPECT_DOUBLE_EQ(launches(narrow, 16, true), launches(narrow, 4, true));
+  // and step where it is wide
+  EXPECT_DOUBLE_EQ(launches(wide, 16, true) - launches(wide, 4, true), 3 * 2 * 12 * 5.);
+  EXPECT_DOUBLE_EQ(launches(wide, 16, false) - launches(wide, 4, false), 3 * 2 * 12 * 5. * 2);
 }
 
 TEST(PpoMemory, sequences_that_do_not_fit_are_refused_with_the_nearest_that_do) {

@@ -13,6 +13,7 @@
 #include "algos/ppo/policy.h"
 #include "base/core/error.h"
 #include "base/simd/panel.h"
+#include "kernels/gru_scan/gru_scan.h"
 
 namespace maglev::ppo {
 namespace {
@@ -41,8 +42,9 @@ constexpr double kHandOffs = 4;
 constexpr double kBlockStep = 0.1;
 constexpr double kStepLaunches = 2, kMinibatchLaunches = 7, kEpochLaunches = 1, kLaunches = 11;
 constexpr double kLayersLaunches = 120;
-// kernels of a step of a recurrent cell, there and back, each behind the one before: its product and
-// what that is added to, its gates; the way back through these
+// kernels of a recurrent cell, there and back: weights turned, a scan and one back, what its weights
+// get (kernels/gru_scan); of a wide one at each step, each behind the one before, its product and what
+// that is added to, its gates, and the way back through these
 constexpr double kRecallLaunches = 5;
 
 // rows that are tried out at once: more are as fast, one by one, and take memory
@@ -283,7 +285,8 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   // a minibatch's sequences side by side, one step after another
   const int64_t memory = network.memory_size();
   const double cells = memory > 0 ? double(memory / o.network.memory) : 0;
-  const double recalled = kRecallLaunches * cells * double(o.sequence_steps());
+  const bool wide = o.network.memory > kMostGruScanUnits || !o.network.fused_memory;
+  const double recalled = kRecallLaunches * cells * double(wide ? o.sequence_steps() : 1);
   // weights that others have stepped, lanes that others add up and clear
   const double threads = context.pool ? double(context.pool->threads()) : 1;
   // of a library's layers nobody knows beforehand what they reach: the network itself is tried; but

@@ -16,7 +16,7 @@ namespace maglev {
 class Cell : public torch::nn::Module {
  public:
   /// From `inputs` numbers of a step to `units` that are remembered. Weights are orthogonal.
-  /// `fused`: by kernels/gru, else in ATen.
+  /// `fused`: by kernels/gru_scan, else in ATen.
   Cell(int64_t inputs, int64_t units, bool fused, Initializer& init);
 
   /// x [L * B, inputs], time first; h [B, units] f32 before the first step; keep [L, B] f32: 0 where

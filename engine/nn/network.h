@@ -27,7 +27,7 @@ struct NetworkOptions {
   bool fast_tanh = true;     ///< see Nonlinearity
   bool shared = false;       ///< one trunk for policy and value
   int64_t memory = 0;        ///< units that a cell behind each trunk remembers; 0: none
-  bool fused_memory = true;  ///< by kernels/gru, else in ATen
+  bool fused_memory = true;  ///< by kernels/gru_scan, else in ATen
   ValueHeadKind value_head = ValueHeadKind::plain;
   double popart_beta = 1e-3;
   double log_std = 0;  ///< initial, for continuous actions

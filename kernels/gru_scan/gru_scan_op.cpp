@@ -155,19 +155,21 @@ KernelCase gru_scan_case(int64_t L, int64_t B, int64_t H, at::Device device) {
   const auto scan = [=](const Tensors& in) {
     return GruScan{in[0], in[1], in[2], in[3], keep.to(in[0].dtype())};
   };
-  return {.name = "L=" + std::to_string(L) + " B=" + std::to_string(B) + " H=" + std::to_string(H),
-          .inputs = {products, bias, weight, h},
-          .reference = [=](const Tensors& in) { return Tensors{gru_scan_reference(scan(in))}; },
-          .fused = [=](const Tensors& in) { return Tensors{gru_scan(scan(in))}; },
-          // sums of H or 3 H a step, one behind the other, and weights' over all steps and sequences
-          .tolerance = Tolerance::of_sums(L * (4 * H + 16 + B)),
-          .bytes = L * B * H * 4 * 9,
-          .flops = L * B * H * (6 * H + 60)};
+  return {
+      .name = "L=" + std::to_string(L) + " B=" + std::to_string(B) + " H=" + std::to_string(H),
+      .inputs = {products, bias, weight, h},
+      .reference = [=](const Tensors& in) { return Tensors{gru_scan_reference(scan(in))}; },
+      .fused = [=](const Tensors& in) { return Tensors{gru_scan(scan(in))}; },
+      // sums of H or 3 H a step, one behind the other, and weights' over all steps and sequences
+      .tolerance = Tolerance::of_sums(L * (4 * H + 16 + B)),
+      .bytes = L * B * H * 4 * 9,
+      .flops = L * B * H * (6 * H + 60)};
 }
 
 std::vector<KernelCase> gru_scan_cases(at::Device device) {
   return {gru_scan_case(1, 1, 1, device), gru_scan_case(7, 5, 3, device),
-          gru_scan_case(3, 2, 40, device), gru_scan_case(16, 8, 64, device)};
+          gru_scan_case(3, 2, 40, device), gru_scan_case(16, 8, 64, device),
+          gru_scan_case(2, 2, 257, device)};
 }
 
 }  // namespace
