@@ -101,8 +101,10 @@ def rl_tools(options, shape: Shape, blas: str) -> Path:
     return program
 
 
-def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
-    """Those that can be measured, and {name, why} of the others."""
+def peers_of(
+    options, env: str, run: Path, shape: Shape, only: tuple = ()
+) -> tuple[list, list]:
+    """Those that can be measured, of `only` where any are named, and {name, why} of the others."""
     peers, absent = [], []
 
     def python_peer(name: str, module: str, script: str, *words):
@@ -189,6 +191,8 @@ def peers_of(options, env: str, run: Path, shape: Shape) -> tuple[list, list]:
     ):
         if options.peers and name not in options.peers:
             continue
+        if only and name not in only:
+            continue
         try:
             attempt()
         except Unavailable as why:
@@ -228,8 +232,8 @@ def finished(options, env: str, run: Path, variant: str, result: dict, notes: li
     return [{"variant": f"{variant}, {cores()} cores", **result, "notes": notes}]
 
 
-def ppo(options, case: str, env: str, shape: Shape, more: tuple = ()) -> list:
-    """Our PPO and the peers' with the same settings."""
+def ppo(options, case: str, env: str, shape: Shape, more: tuple = (), only: tuple = ()) -> list:
+    """Our PPO and the peers', of `only` where any are named, with the same settings."""
     options.say(case)
     words = [
         *("ppo", env, "--bare", *more),
@@ -240,7 +244,7 @@ def ppo(options, case: str, env: str, shape: Shape, more: tuple = ()) -> list:
         "ppo.lr=3e-4",
     ]
     run = options.folder / case
-    peers, absent = peers_of(options, env, run, shape)
+    peers, absent = peers_of(options, env, run, shape, only)
     # a network given by a file is a larger one; the peers read the settings that the trial leaves
     trial = TRIAL_UPDATES if more else 40
     ours = our_run(options, run, words, shape.rows, trial)
@@ -255,6 +259,13 @@ def cartpole_ppo_8x128(options) -> list:
 
 def cartpole_ppo_1024x32(options) -> list:
     return ppo(options, "cartpole_ppo_1024x32", "cartpole", LARGE)
+
+
+def cartpole_memory_ppo_8x128(options) -> list:
+    """Without velocities, with a memory of 64 units; of the peers one has such a PPO."""
+    more = ("env.velocities=false", "ppo.network.memory=64")
+    only = ("stable-baselines3",)
+    return ppo(options, "cartpole_memory_ppo_8x128", "cartpole", SMALL, more, only)
 
 
 def pendulum_ppo_8x128(options) -> list:

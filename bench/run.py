@@ -45,6 +45,7 @@ CASES = {
         speed_cases.gymnasium_env,
         ppo_cases.cartpole_ppo_8x128,
         ppo_cases.cartpole_ppo_1024x32,
+        ppo_cases.cartpole_memory_ppo_8x128,
         ppo_cases.pendulum_ppo_8x128,
         ppo_cases.pendulum_ppo_1024x32,
         ppo_cases.minatar_ppo_256x32,

@@ -25,7 +25,7 @@ MUST_BE = {
     "clip_grad": "global",
     "weight_decay": 0,
 }
-NETWORK_MUST_BE = {"value_head": "plain", "normalize_obs": False}
+NETWORK_MUST_BE = {"value_head": "plain", "normalize_obs": False, "memory": 0}
 # updates that pass before the clock starts
 WARM_UP = 2
 
@@ -39,17 +39,15 @@ def parser() -> argparse.ArgumentParser:
     return made
 
 
-def read(path: str, peer: str, normalizes: bool = False) -> dict:
-    """The run's settings; ends the program when one has no equivalent in the peer. `normalizes`:
-    it has one of normalised observations and rewards."""
+def read(path: str, peer: str, has: tuple = ()) -> dict:
+    """The run's settings; ends the program when one has no equivalent in the peer. `has`: names of
+    those that it does have one of."""
     with open(path) as file:
         config = yaml.safe_load(file)
     ours, network = config["ppo"], config["ppo"]["network"]
     for table, wanted in ((ours, MUST_BE), (network, NETWORK_MUST_BE)):
         for name, value in wanted.items():
-            if normalizes and name in ("normalize_obs", "normalize_reward"):
-                continue
-            if table[name] != value:
+            if name not in has and table[name] != value:
                 raise SystemExit(f"[{peer}] has no equivalent of ppo {name}={table[name]}")
     # layers that policy and value share are mapped where they begin with convolutions
     if network["shared"] != (network["kind"] == "cnn"):

@@ -3,13 +3,16 @@
     sb3_ppo.py --config RUN/config.yaml --env CartPole-v1 --threads N [--speed STEPS | --episodes N]
 
 --speed measures one learn() over STEPS after a short one; otherwise the run's train.steps are
-learned with the run's seed and the policy is judged over N episodes with its mean actions.
+learned with the run's seed and the policy is judged over N episodes with its mean actions. With a
+memory it is sb3-contrib's RecurrentPPO, whose memories of policy and value are LSTMs of as many units.
 Prints one JSON object.
 """
 
 import json
 import time
 
+import gymnasium
+import numpy as np
 import run_settings
 import stable_baselines3
 import torch
@@ -46,11 +49,38 @@ def network_of(config: dict) -> dict:
     return {"net_arch": [], "features_extractor_class": Cnn, "normalize_images": False}
 
 
-def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
-    ours, network = config["ppo"], config["ppo"]["network"]
+class WithoutVelocities(gymnasium.ObservationWrapper):
+    """CartPole's place and angle alone."""
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+
+    def observation(self, observation):
+        return observation[[0, 2]]
+
+
+def environments(config: dict, env_name: str, count: int, seed: int):
     if env_name.startswith("minatar_"):
         import minatar_gym  # noqa: F401, registers it
-    envs = make_vec_env(env_name, n_envs=int(config["env"]["count"]), seed=seed)
+    seen = config["env"].get("velocities", True)
+    wrapper = None if seen else WithoutVelocities
+    return make_vec_env(env_name, n_envs=count, seed=seed, wrapper_class=wrapper)
+
+
+def algorithm_of(config: dict) -> tuple:
+    """Its class, policy and what the policy is told beside the layers."""
+    units = int(config["ppo"]["network"]["memory"])
+    if units == 0:
+        return PPO, "MlpPolicy", {}
+    from sb3_contrib import RecurrentPPO
+
+    return RecurrentPPO, "MlpLstmPolicy", {"lstm_hidden_size": units}
+
+
+def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
+    ours, network = config["ppo"], config["ppo"]["network"]
+    envs = environments(config, env_name, int(config["env"]["count"]), seed)
     if network["normalize_obs"] or ours["normalize_reward"]:
         envs = VecNormalize(
             envs,
@@ -58,8 +88,9 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
             norm_reward=ours["normalize_reward"],
             gamma=float(ours["gamma"]),
         )
-    return PPO(
-        "MlpPolicy",
+    algorithm, policy, more = algorithm_of(config)
+    return algorithm(
+        policy,
         envs,
         learning_rate=run_settings.schedule(ours["lr"], ours["lr_end"]),
         n_steps=int(ours["rollout"]),
@@ -72,15 +103,19 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
         vf_coef=float(ours["value_coef"]),
         max_grad_norm=float(ours["max_grad_norm"]) or 1e30,
         target_kl=float(ours["target_kl"]) or None,
-        policy_kwargs={**network_of(config), "optimizer_kwargs": {"eps": float(ours["adam_eps"])}},
+        policy_kwargs={
+            **network_of(config),
+            **more,
+            "optimizer_kwargs": {"eps": float(ours["adam_eps"])},
+        },
         seed=seed,
         device="cpu",
     )
 
 
-def judged_envs(model: PPO, env_name: str):
+def judged_envs(model: PPO, config: dict, env_name: str):
     """One environment of its own, seen as the policy saw those it learned in, with true rewards."""
-    envs = make_vec_env(env_name, n_envs=1, seed=EVALUATION_SEED)
+    envs = environments(config, env_name, 1, EVALUATION_SEED)
     learned_in = model.get_vec_normalize_env()
     if learned_in is None:
         return envs
@@ -94,7 +129,9 @@ def main():
     parser.add_argument("--episodes", type=int, default=100)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    config = run_settings.read(arguments.config, "sb3", normalizes=True)
+    config = run_settings.read(
+        arguments.config, "sb3", has=("normalize_obs", "normalize_reward", "memory")
+    )
     seed = int(config["seed"])
 
     begin = time.perf_counter()
@@ -111,7 +148,7 @@ def main():
         start = time.perf_counter()
         returns, _ = evaluate_policy(
             model,
-            judged_envs(model, arguments.env),
+            judged_envs(model, config, arguments.env),
             n_eval_episodes=arguments.episodes,
             return_episode_rewards=True,
         )
