@@ -124,17 +124,18 @@ std::optional<StepOutputs> DreamerPolicy::evaluate(const StepInputs& inputs) {
   return found;
 }
 
-std::optional<Explanation> DreamerPolicy::explain(const TimeStep& step, const Carry& carry,
+std::optional<Explanation> DreamerPolicy::explain(const ActedStep& acted,
                                                   std::optional<Asked> asked) {
   at::NoGradGuard no_grad;
   // what act has left: the state after the row was seen
-  const Carry row = carry.rows(0, 1);
+  const TimeStep step = cut_rows(acted.step, 0, 1);
+  const Carry row = acted.after.rows(0, 1);
   const auto stoch = one_hot(row.parts[1], shape_.classes, params_.data().options()).flatten(1);
   const auto head = networks_->policy->forward(Latent{row.parts[0], stoch}.feature());
   Explanation found;
   if (actions_.takes_normals()) {
     const auto [mean, std] = actions_.normal(head);
-    at::Tensor shown = at::empty_like(step.action.narrow(0, 0, 1));
+    at::Tensor shown = at::empty_like(step.action);
     columns_.to_environment(mean, shown);
     found.mean = shown[0];
     found.deviation = columns_.deviation(std[0]);
@@ -145,7 +146,7 @@ std::optional<Explanation> DreamerPolicy::explain(const TimeStep& step, const Ca
   if (!asked || *asked == Asked::value) return found;
 
   // what of this step's observation the action came from
-  const Observation seen = columns_.seen(cut_rows(step, 0, 1).obs, 1);
+  const Observation seen = columns_.seen(step.obs, 1);
   std::vector<at::Tensor> inputs;
   if (seen.image.defined()) {
     found.inputs.push_back({.name = "image"});

@@ -48,8 +48,7 @@ class DreamerPolicy : public Policy {
   /// The action's distribution in the row's state, and that state's recurrent part h. No value:
   /// that is the learner's. Attributions go through what was seen at this step, with the
   /// probabilities of z in place of what was drawn of it: what came before stays in h.
-  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
-                                     std::optional<Asked> asked) override;
+  std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) override;
   void visit_state(StateVisitor& visitor) override;
   /// Acts from now on by the first of `params` [P] f32, laid out as Networks'.
   void publish(const at::Tensor& params);

@@ -1,5 +1,7 @@
 // PPO whose network remembers: what is learned from is what was acted by.
 
+#include <cmath>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -78,6 +80,60 @@ TEST(PpoMemory, the_row_behind_a_rollout_is_valued_with_what_led_there) {
   const auto last = out.value.narrow(0, T * kSequenceRows, kSequenceRows);
   EXPECT_TRUE(close(policy.last_value(batch, 0, kSequenceRows), last, 1e-5));
   EXPECT_TRUE(close(policy.last_value(batch, 2, 3), last.narrow(0, 2, 3), 1e-5));
+}
+
+TEST(PpoMemory, a_step_is_explained_by_what_it_was_acted_with) {
+  for (const bool shared : {false, true}) {
+    Options o = remembering(4);
+    o.network.shared = shared;
+    RandomRollouts run(vectors(), kSequenceRows, o);
+    const Batch& batch = run.collect(1);
+    int64_t begun = 0;
+    for (int64_t t = 0; t + 1 < o.rollout; ++t) {
+      const auto row = [&](const at::Tensor& column, int64_t time) {
+        return column[time].narrow(0, t % kSequenceRows, 1).clone();
+      };
+      const at::Tensor memory = batch.extra[ppo::memory_column];
+      ActedStep acted{.step = {.obs = {row(batch.obs[0], t)},
+                               .is_first = row(batch.is_first, t),
+                               .action = row(batch.action, t)},
+                      .before = {{row(memory, t)}},
+                      .after = {{row(memory, t + 1)}}};
+      auto& policy = run.ppo.policy();
+      const auto found = policy.explain(acted, Asked::value).value();
+      const auto taken = acted.step.action[0].to(at::kLong);
+      EXPECT_TRUE(close(found.log_probs.index_select(0, taken),
+                        row(batch.extra[ppo::log_prob_column], t), 1e-5));
+      const double value = row(batch.extra[ppo::value_column], t).item<double>();
+      EXPECT_NEAR(found.value.value(), value, 1e-5);
+      EXPECT_NEAR(found.asked, value, 1e-5);
+      // the newest memory is among the layers, and is the one it went on with
+      std::vector<at::Tensor> units;
+      for (const LayerOutput& layer : found.layers)
+        if (layer.name.ends_with("memory")) units.push_back(layer.output);
+      EXPECT_TRUE(close(at::cat(units, 1), acted.after.parts[0], 1e-5));
+
+      // a gradient is what a small change does, with what was remembered as it was
+      constexpr float kMove = 1e-2f;
+      ActedStep less = acted, more = acted;
+      less.step.obs = {acted.step.obs[0].clone()}, more.step.obs = {acted.step.obs[0].clone()};
+      less.step.obs[0][0][2] -= kMove, more.step.obs[0][0][2] += kMove;
+      const double slope =
+          (policy.explain(more, {})->value.value() - policy.explain(less, {})->value.value()) /
+          (2 * kMove);
+      EXPECT_NEAR(found.inputs[0].gradient[2].item<double>(), slope, 2e-3);
+      EXPECT_GT(found.inputs[0].gradient.abs().max().item<double>(), 1e-3);
+
+      // another memory, another answer, but where an episode begins
+      acted.before.parts[0].add_(0.5);
+      const bool first = acted.step.is_first.item<bool>();
+      begun += first;
+      const double moved = std::abs(policy.explain(acted, {})->value.value() - value);
+      if (first) EXPECT_LT(moved, 1e-5);
+      else EXPECT_GT(moved, 1e-4);
+    }
+    EXPECT_GT(begun, 0) << "a row begins an episode";
+  }
 }
 
 TEST(PpoMemory, an_update_does_not_depend_on_the_number_of_threads) {

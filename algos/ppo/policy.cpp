@@ -114,17 +114,21 @@ std::optional<StepOutputs> PpoPolicy::evaluate(const StepInputs& inputs) {
   return found;
 }
 
-std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&,
-                                              std::optional<Asked> asked) {
-  // what was remembered before the step is gone
-  if (remembers()) return std::nullopt;
+std::optional<Explanation> PpoPolicy::explain(const ActedStep& acted, std::optional<Asked> asked) {
   at::NoGradGuard no_grad;
   const ActionSpec& action = network_context_.spec.action;
-  const TimeStep row = cut_rows(step, 0, 1);
+  const TimeStep row = cut_rows(acted.step, 0, 1);
+  // `rows` times the step behind what it was acted with
+  const auto recalled = [&](int64_t rows) -> Recall {
+    if (!remembers()) return {};
+    return {acted.before.rows(0, 1).parts[0].expand({rows, -1}), row.is_first.expand({1, rows})};
+  };
+  Recall recall = recalled(1);
   const auto seen = network_->encode(row.obs);
   Explanation found;
   const NetworkOutput out =
-      seen ? network_->look(*seen, &found.layers) : forward(*network_, row.obs, {});
+      seen ? network_->look(*seen, &found.layers, remembers() ? &recall : nullptr)
+           : forward(*network_, row.obs, {}, &recall);
   if (action.discrete()) {
     found.log_probs = category_log_probs(action, {out.logits, {}, row.mask})[0];
   } else {
@@ -156,7 +160,8 @@ std::optional<Explanation> PpoPolicy::explain(const TimeStep& step, const Carry&
       if (part->defined()) *part = x[next++];
     if (changed.privileged.defined())
       changed.privileged = changed.privileged.expand({x[0].size(0), -1});
-    const NetworkOutput of_rows = network_->look(changed, nullptr);
+    Recall again = recalled(x[0].size(0));
+    const NetworkOutput of_rows = network_->look(changed, nullptr, remembers() ? &again : nullptr);
     return *asked == Asked::value ? network_->value_head().denormalize(of_rows.value)
                                   : of_rows.logits.index_select(1, of_action.places).sum(1);
   });

@@ -238,10 +238,10 @@ std::optional<StepOutputs> Tdmpc2Policy::evaluate(const StepInputs& inputs) {
                      .figures = {{"mean", prior.mean}, {"log_std", prior.log_std}}};
 }
 
-std::optional<Explanation> Tdmpc2Policy::explain(const TimeStep& step, const Carry&,
+std::optional<Explanation> Tdmpc2Policy::explain(const ActedStep& acted,
                                                  std::optional<Asked> asked) {
   at::NoGradGuard no_grad;
-  const TimeStep row = cut_rows(step, 0, 1);
+  const TimeStep row = cut_rows(acted.step, 0, 1);
   const at::Tensor task = columns_.task(row.obs), e = model_->embedding(task);
   // an image in [0, 1], unmoved, so that zeros are black; or the vectors
   at::Tensor seen = columns_.seen(row.obs, 1);

@@ -69,8 +69,7 @@ class Tdmpc2Policy : public Policy {
   /// the environment's bounds, mean and log_std. No planning.
   std::optional<StepOutputs> evaluate(const StepInputs& inputs) override;
   /// The policy prior's mean, and the mean of all value networks at the action that was taken.
-  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
-                                     std::optional<Asked> asked) override;
+  std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) override;
   void visit_state(StateVisitor& visitor) override;
   void publish() override;
   /// Acts from now on by `params` [P] f32, laid out as the model's.

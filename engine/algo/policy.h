@@ -26,6 +26,12 @@ struct Carry {
   Carry rows(int64_t begin, int64_t count) const;
 };
 
+/// A step that was acted in, and what was remembered before and behind it.
+struct ActedStep {
+  TimeStep step;
+  Carry before, after;
+};
+
 /// What a policy may read of B rows of a time step.
 struct StepInputs {
   std::vector<at::Tensor> obs;  ///< [B, shape] each, the environment's columns
@@ -85,12 +91,11 @@ class Policy {
     return {};
   }
 
-  /// What it makes of the first row of a step it acted in, with the carry that act left, in ATen in
-  /// f32, and what of the observation `asked` came from. For people who look; changes nothing.
-  /// None: it cannot tell.
-  virtual std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
-                                             std::optional<Asked> asked) {
-    (void)step, (void)carry, (void)asked;
+  /// What it makes of the first row of a step it acted in, in ATen in f32, and what of the
+  /// observation `asked` came from, with what was remembered held as it was. For people who look;
+  /// changes nothing. None: it cannot tell.
+  virtual std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) {
+    (void)acted, (void)asked;
     return std::nullopt;
   }
 

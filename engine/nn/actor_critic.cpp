@@ -8,7 +8,7 @@ NetworkOutput ActorCritic::forward_through(const std::vector<at::Tensor>&, Want,
   assert_failed("forward_through()", "only what has a memory_size remembers", __FILE__, __LINE__);
 }
 
-NetworkOutput ActorCritic::look(const EncodedObs&, std::vector<LayerOutput>*) {
+NetworkOutput ActorCritic::look(const EncodedObs&, std::vector<LayerOutput>*, Recall*) {
   assert_failed("look()", "whoever encodes looks", __FILE__, __LINE__);
 }
 

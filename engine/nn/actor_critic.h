@@ -98,13 +98,14 @@ class ActorCritic : public torch::nn::Module {
   virtual NetworkOutput forward_through(const std::vector<at::Tensor>& columns, Want want,
                                         Recall& recall);
   /// forward in two parts, for people who look: what the layers see of observations, and the
-  /// outputs of that, whose gradients reach it. The layers' outputs are added to `layers`. None: it
-  /// sees no plain numbers.
+  /// outputs of that, whose gradients reach it. The layers' outputs are added to `layers`. Where it
+  /// remembers, `recall` is as forward_through has it. None: it sees no plain numbers.
   virtual std::optional<EncodedObs> encode(const std::vector<at::Tensor>& columns) const {
     (void)columns;
     return std::nullopt;
   }
-  virtual NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers);
+  virtual NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers,
+                             Recall* recall = nullptr);
   /// Where the value comes from: one of this module's own, whose weight PopArt may rescale.
   virtual ValueHead& value_head() const = 0;
   /// A parameter [dims] f32 for continuous actions; undefined for categorical ones.

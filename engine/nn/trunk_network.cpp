@@ -64,17 +64,31 @@ TrunkNetwork::TrunkNetwork(const EnvSpec& spec, const NetworkOptions& options, I
 }
 
 NetworkOutput TrunkNetwork::forward(const std::vector<at::Tensor>& columns, Want want) {
-  return outputs(encoder_->forward(columns, want.value), want, {});
+  return outputs(encoder_->forward(columns, want.value), want, {}, nullptr);
 }
 
-NetworkOutput TrunkNetwork::look(const EncodedObs& seen, std::vector<LayerOutput>* layers) {
+NetworkOutput TrunkNetwork::forward_through(const std::vector<at::Tensor>& columns, Want want,
+                                            Recall& recall) {
+  return outputs(encoder_->forward(columns, want.value), want, {}, &recall);
+}
+
+NetworkOutput TrunkNetwork::look(const EncodedObs& seen, std::vector<LayerOutput>* layers,
+                                 Recall* recall) {
   std::vector<at::Tensor> policy, value;
-  const NetworkOutput out = outputs(seen, {}, {&policy, &value});
+  const NetworkOutput out = outputs(seen, {}, {&policy, &value}, recall);
+  if (!layers) return out;
   const auto add = [&](const std::string& name, const std::vector<at::Tensor>& from) {
     for (const at::Tensor& output : from)
       layers->push_back({name + " " + std::to_string(&output - from.data() + 1), output});
   };
-  if (layers) add(value_trunk_ ? "policy" : "shared", policy), add("value", value);
+  add(value_trunk_ ? "policy" : "shared", policy), add("value", value);
+  // what heads see of a step, and the next begins with
+  if (!recall) return out;
+  const auto memory = [&](const char* name, int64_t begin, const Cell& cell) {
+    layers->push_back({name, recall->state.narrow(1, begin, cell.units())});
+  };
+  memory(value_cell_ ? "policy memory" : "memory", 0, *policy_cell_);
+  if (value_cell_) memory("value memory", policy_cell_->units(), *value_cell_);
   return out;
 }
 
@@ -95,21 +109,6 @@ at::Tensor TrunkNetwork::value(const at::Tensor& features, const at::Tensor& pri
   return in_f32(values, [&](const at::Tensor& x) { return value_head_->forward(x); });
 }
 
-NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes notes) const {
-  const auto noting = [&](std::vector<at::Tensor>* layers) {
-    return NetInput{seen.policy.image, seen.policy.vector, layers};
-  };
-  NetworkOutput out;
-  at::Tensor features;
-  if (want.policy || !value_trunk_) features = policy_trunk_->forward(noting(notes.policy), {});
-  if (want.policy) out.logits = logits(features);
-  if (want.value) {
-    if (value_trunk_) features = value_trunk_->forward(noting(notes.value), seen.privileged);
-    out.value = value(features, seen.privileged, notes.value);
-  }
-  return out;
-}
-
 at::Tensor TrunkNetwork::remembered(const Cell& cell, const at::Tensor& features,
                                     const Recall& recall, int64_t begin,
                                     std::vector<at::Tensor>& next) {
@@ -120,22 +119,26 @@ at::Tensor TrunkNetwork::remembered(const Cell& cell, const at::Tensor& features
   return all;
 }
 
-NetworkOutput TrunkNetwork::forward_through(const std::vector<at::Tensor>& columns, Want want,
-                                            Recall& recall) {
-  const EncodedObs seen = encoder_->forward(columns, want.value);
-  const NetInput input{seen.policy.image, seen.policy.vector, nullptr};
-  const int64_t units = policy_cell_->units();
-  std::vector<at::Tensor> next;
-  at::Tensor features =
-      remembered(*policy_cell_, policy_trunk_->forward(input, {}), recall, 0, next);
+NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes notes,
+                                    Recall* recall) const {
+  const auto noting = [&](std::vector<at::Tensor>* layers) {
+    return NetInput{seen.policy.image, seen.policy.vector, layers};
+  };
   NetworkOutput out;
+  at::Tensor features;
+  std::vector<at::Tensor> next;
+  if (want.policy || recall || !value_trunk_)
+    features = policy_trunk_->forward(noting(notes.policy), {});
+  if (recall) features = remembered(*policy_cell_, features, *recall, 0, next);
   if (want.policy) out.logits = logits(features);
-  if (value_cell_ && want.value)
-    features = remembered(*value_cell_, value_trunk_->forward(input, seen.privileged), recall,
-                          units, next);
-  else if (value_cell_) next.push_back(recall.state.narrow(1, units, value_cell_->units()));
-  if (want.value) out.value = value(features, seen.privileged, nullptr);
-  recall.state = next.size() == 1 ? next[0] : at::cat(next, 1);
+  if (want.value && value_trunk_) {
+    features = value_trunk_->forward(noting(notes.value), seen.privileged);
+    if (recall) features = remembered(*value_cell_, features, *recall, policy_cell_->units(), next);
+  } else if (recall && value_cell_) {
+    next.push_back(recall->state.narrow(1, policy_cell_->units(), value_cell_->units()));
+  }
+  if (want.value) out.value = value(features, seen.privileged, notes.value);
+  if (recall) recall->state = next.size() == 1 ? next[0] : at::cat(next, 1);
   return out;
 }
 

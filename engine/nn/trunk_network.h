@@ -26,7 +26,8 @@ class TrunkNetwork : public ActorCritic {
   std::optional<EncodedObs> encode(const std::vector<at::Tensor>& columns) const override {
     return encoder_->forward(columns, /*want_privileged=*/true);
   }
-  NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers) override;
+  NetworkOutput look(const EncodedObs& seen, std::vector<LayerOutput>* layers,
+                     Recall* recall) override;
   ValueHead& value_head() const override { return *value_head_; }
   at::Tensor log_std() const override { return log_std_; }
   void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) override;
@@ -46,7 +47,8 @@ class TrunkNetwork : public ActorCritic {
   struct Notes {
     std::vector<at::Tensor>*policy = nullptr, *value = nullptr;
   };
-  NetworkOutput outputs(const EncodedObs& seen, Want want, Notes notes) const;
+  /// `recall`: where it remembers, else null.
+  NetworkOutput outputs(const EncodedObs& seen, Want want, Notes notes, Recall* recall) const;
   /// What `cell` remembers behind each step of a trunk's features; its numbers of the state are
   /// those from `begin` on, and the newest go into `next`.
   static at::Tensor remembered(const Cell& cell, const at::Tensor& features, const Recall& recall,

@@ -265,6 +265,31 @@ TEST(TrunkNetwork, looked_at_gives_the_same_and_what_its_layers_gave) {
   }
 }
 
+TEST(TrunkNetwork, looked_at_with_a_memory_gives_the_same_and_what_it_remembers) {
+  at::NoGradGuard no_grad;
+  constexpr int64_t L = 2, B = 8;
+  for (const bool shared : {false, true}) {
+    NetworkOptions options = small();
+    options.memory = 5, options.shared = shared;
+    const auto network = made(vectors(), options);
+    const auto columns = observations(vectors(), L * B);
+    const at::Tensor state = at::randn({B, network->memory_size()});
+    at::Tensor is_first = at::zeros({L, B}, at::kByte);
+    is_first[1][3] = 1;
+    Recall recall{state, is_first}, again = recall;
+    const auto out = network->forward_through(columns, {}, recall);
+    std::vector<LayerOutput> layers;
+    const auto seen = network->look(network->encode(columns).value(), &layers, &again);
+    EXPECT_TRUE(close(seen.logits, out.logits, 0));
+    EXPECT_TRUE(close(seen.value, out.value, 0));
+    EXPECT_TRUE(close(again.state, recall.state, 0));
+    at::Tensor remembered = layers.back().output;
+    EXPECT_EQ(layers.back().name, shared ? "memory" : "value memory");
+    if (!shared) remembered = at::cat({layers[layers.size() - 2].output, remembered}, 1);
+    EXPECT_TRUE(close(remembered, recall.state, 0));
+  }
+}
+
 TEST(TrunkNetwork, a_privileged_column_moves_the_value_and_never_the_policy) {
   at::NoGradGuard no_grad;
   for (const auto& v : variants()) {

@@ -80,9 +80,8 @@ class Player {
   /// carry of its own.
   virtual void act(TimeStep& step, Carry& carry, const ActKey& key) = 0;
   /// As Policy's; who is no policy explains nothing.
-  virtual std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
-                                             std::optional<Asked> asked) {
-    (void)step, (void)carry, (void)asked;
+  virtual std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) {
+    (void)acted, (void)asked;
     return std::nullopt;
   }
 
@@ -129,9 +128,8 @@ class PolicyPlayer : public Player {
   Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
   bool capturable() const override { return policy_->capturable(); }
   void act(TimeStep& step, Carry& carry, const ActKey& key) override;
-  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
-                                     std::optional<Asked> asked) override {
-    return policy_->explain(step, carry, asked);
+  std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) override {
+    return policy_->explain(acted, asked);
   }
 
  private:
@@ -152,9 +150,8 @@ class RunPlayer : public Player {
   void act(TimeStep& step, Carry& carry, const ActKey& key) override {
     player_->act(step, carry, key);
   }
-  std::optional<Explanation> explain(const TimeStep& step, const Carry& carry,
-                                     std::optional<Asked> asked) override {
-    return player_->explain(step, carry, asked);
+  std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) override {
+    return player_->explain(acted, asked);
   }
   Policy& policy() { return *policy_; }
 

@@ -98,6 +98,34 @@ def test_what_mattered_sums_to_what_was_asked(runs, env, of):
             assert len(frames[4]["mean"]) == len(frames[4]["deviation"]) == 1
 
 
+@pytest.mark.parametrize("shared", ["false", "true"])
+def test_a_policy_that_remembers_shows_its_memory(engine, tmp_path, shared):
+    settings = ("ppo.rollout=32", "env.count=8", "ppo.network.hidden=[16]", "ppo.network.memory=6", f"ppo.network.shared={shared}")
+    done = engine("train", "ppo", "cartpole", "--bare", "--sinks", "jsonl", "--out", tmp_path / "run", "train.steps=256", "env.velocities=false", *settings)
+    assert done.returncode == 0, done.stderr
+    with serving("play", tmp_path / "run", "--web", "--port", 0) as url:
+        frames = game(url, 31)
+        for frame in frames:
+            if frame["acted"]:
+                assert sum(frame["probs"]) == pytest.approx(1, abs=2e-3)
+                assert frame["probs"][int(frame["action"][0])] == max(frame["probs"])
+                assert np.isfinite(frame["value"])
+        cells = []
+        for of in ("action", "value"):
+            insight = get(url, "/api/insight", n=4, of=of)
+            cells = insight["layers"][-1:] if shared == "true" else insight["layers"][-2:]
+            assert [layer["name"] for layer in cells] == (["memory"] if shared == "true" else ["policy memory", "value memory"])
+            assert all(layer["shape"] == [6] and np.any(of_places(layer["values"]) != 0) for layer in cells)
+            (vector,) = insight["inputs"]
+            assert np.any(of_places(vector["gradient"]) != 0)
+            expect_complete(insight)
+            if of == "value":
+                assert insight["asked"] == pytest.approx(frames[4]["value"], rel=1e-3, abs=1e-5)
+        # whatever was played since, a kept step is what it was
+        game(url, 40)
+        assert get(url, "/api/insight", n=4, of="value")["layers"][-len(cells) :] == cells
+
+
 def test_world_models_show_what_they_can(engine, tmp_path):
     for algo, env in (("tdmpc2", "pendulum"), ("dreamer", "cartpole")):
         done = engine("train", algo, env, "--sinks", "jsonl", "--out", tmp_path / algo, "train.steps=64")

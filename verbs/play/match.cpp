@@ -42,6 +42,12 @@ class HumanPlayer : public Player {
   bool turned_;
 };
 
+Carry copy_of(const Carry& carry) {
+  Carry copy;
+  for (const at::Tensor& part : carry.parts) copy.parts.push_back(part.clone());
+  return copy;
+}
+
 std::string number(float x) { return printed("%.3g", double(x)); }
 
 }  // namespace
@@ -79,6 +85,7 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
       players_.push_back(make_player(name, game, mode));
     }
     carries_.push_back(players_.back()->initial_carry(1));
+    before_.push_back(copy_of(carries_.back()));
   }
   returns_.assign(size_t(agents), 0);
   wins_.assign(size_t(agents), 0);
@@ -92,9 +99,12 @@ bool Match::step() {
     std::fill(returns_.begin(), returns_.end(), 0.0);
     steps_ = 0;
   }
-  for (size_t a = 0; a < players_.size(); ++a)
+  for (size_t a = 0; a < players_.size(); ++a) {
+    for (size_t i = 0; i < carries_[a].parts.size(); ++i)
+      before_[a].parts[i].copy_(carries_[a].parts[i]);
     players_[a]->act(store_->step(0).blocks[a], carries_[a],
                      {.seed = seed_, .purpose = Purpose::opponent, .step = time_});
+  }
   entry_->step_cpu(env_->batch(), store_->io(0), 0, 1);
   ++time_;
   const Batch& row = store_->batch();
@@ -119,16 +129,17 @@ void Match::count_win(const float* reward) {
 
 void Match::paint(Canvas& canvas) const { entry_->paint(env_->batch(), 0, canvas); }
 
-Match::Turn Match::turn(size_t agent) {
-  const TimeStep& acted = store_->step(0).blocks[agent];
+ActedStep Match::acted(size_t agent) {
+  const TimeStep& step = store_->step(0).blocks[agent];
   const auto copied = [](const at::Tensor& t) { return t.defined() ? t.clone() : t; };
-  Turn turn{.step = {.first = acted.first,
-                     .mask = copied(acted.mask),
-                     .is_first = copied(acted.is_first),
-                     .action = copied(acted.action)}};
-  for (const at::Tensor& column : acted.obs) turn.step.obs.push_back(copied(column));
-  for (const at::Tensor& part : carries_[agent].parts) turn.carry.parts.push_back(copied(part));
-  return turn;
+  ActedStep acted{.step = {.first = step.first,
+                           .mask = copied(step.mask),
+                           .is_first = copied(step.is_first),
+                           .action = copied(step.action)},
+                  .before = copy_of(before_[agent]),
+                  .after = copy_of(carries_[agent])};
+  for (const at::Tensor& column : step.obs) acted.step.obs.push_back(copied(column));
+  return acted;
 }
 
 std::vector<float> Match::rewards() const {

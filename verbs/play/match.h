@@ -29,11 +29,7 @@ class Match {
   /// Of the last step.
   bool episode_over() const { return episode_over_; }
   /// What a player acted on in the last step, and with which memory: a copy, for later questions.
-  struct Turn {
-    TimeStep step;
-    Carry carry;
-  };
-  Turn turn(size_t agent);
+  ActedStep acted(size_t agent);
   /// Of the last step, agent by agent.
   std::vector<float> rewards() const;
   /// Of the last step, [dims] of agent 0.
@@ -66,7 +62,7 @@ class Match {
   ThreadPool pool_{1};
   std::unique_ptr<Rollout> store_;
   std::vector<std::unique_ptr<Player>> players_;
-  std::vector<Carry> carries_;
+  std::vector<Carry> carries_, before_;  ///< as they are, and as they were before the last step
   std::vector<double> returns_;
   std::vector<int64_t> wins_;
   int64_t time_ = 0, steps_ = 0, episodes_ = 0;

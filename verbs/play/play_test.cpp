@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <ATen/ATen.h>
+
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
@@ -47,6 +49,21 @@ TEST(Play, plays_the_same_match_from_the_same_seed) {
   };
   EXPECT_EQ(play(3), play(3));
   EXPECT_NE(play(3), play(4));
+}
+
+TEST(Play, tells_what_a_player_remembered_before_a_step_and_behind_it) {
+  Match match(find_env("hockey_duel"), {}, {"weak", "random"}, nullptr, ActMode::mean, 2);
+  at::Tensor left;
+  bool changed = false;
+  for (int t = 0; t < 10; ++t) {
+    match.step();
+    const ActedStep acted = match.acted(0);
+    const at::Tensor before = acted.before.parts[0], after = acted.after.parts[0];
+    EXPECT_TRUE(t == 0 || at::equal(before, left)) << t;
+    changed |= !at::equal(before, after);
+    left = after;
+  }
+  EXPECT_TRUE(changed);
 }
 
 TEST(Play, paints_what_the_players_do) {

@@ -73,9 +73,10 @@ std::string frame_json(const Frame& frame) {
 int64_t bytes_of(const Frame& frame) {
   int64_t bytes = int64_t(frame.picture.size());
   const auto add = [&](const at::Tensor& t) { bytes += t.defined() ? int64_t(t.nbytes()) : 0; };
-  for (const at::Tensor& column : frame.turn.step.obs) add(column);
-  for (const at::Tensor& part : frame.turn.carry.parts) add(part);
-  add(frame.turn.step.mask);
+  for (const at::Tensor& column : frame.by.step.obs) add(column);
+  for (const Carry* carry : {&frame.by.before, &frame.by.after})
+    for (const at::Tensor& part : carry->parts) add(part);
+  add(frame.by.step.mask);
   return bytes;
 }
 
@@ -110,8 +111,8 @@ void RunningGame::advance() {
     // the first player that tells what it makes of things
     const auto& players = match_->players();
     while (explained_ < players.size()) {
-      frame.turn = match_->turn(explained_);
-      frame.policy = players[explained_]->explain(frame.turn.step, frame.turn.carry, {});
+      frame.by = match_->acted(explained_);
+      frame.policy = players[explained_]->explain(frame.by, {});
       if (frame.policy) break;
       ++explained_;
     }
@@ -132,7 +133,7 @@ void RunningGame::advance() {
 std::optional<Explanation> RunningGame::explain(int64_t number, Asked asked) const {
   const Frame& kept = frame(number);
   if (!kept.policy) return std::nullopt;
-  return match_->players()[explained_]->explain(kept.turn.step, kept.turn.carry, asked);
+  return match_->players()[explained_]->explain(kept.by, asked);
 }
 
 PlaySessions::Open& PlaySessions::game_of(const GameKey& key) {

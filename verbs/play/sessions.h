@@ -29,7 +29,7 @@ struct Frame {
   std::vector<double> returns = {};
   std::string events = {};                 ///< since the game began
   std::optional<Explanation> policy = {};  ///< of the explained player, without attributions
-  Match::Turn turn = {};                   ///< its
+  ActedStep by = {};                       ///< what it made that of
 };
 
 /// Which game is meant.
