@@ -17,8 +17,8 @@ struct OtherName {
   const char* remark = "";
 };
 
-// names of stable-baselines3, CleanRL, RLlib, Tianshou, Sample Factory, PufferLib, rl-games, the
-// official TD-MPC2, DreamerV3 and its ports, as their users write them
+// names of stable-baselines3, sb3-contrib, CleanRL, RLlib, Tianshou, Sample Factory, PufferLib,
+// rl-games, the official TD-MPC2, DreamerV3 and its ports, as their users write them
 std::span<const OtherName> other_names() {
   static const std::vector<OtherName> table{
       {{"total_timesteps", "timesteps", "total_steps", "train_steps", "max_steps", "num_timesteps",
@@ -107,6 +107,16 @@ std::span<const OtherName> other_names() {
       {{"hidden_sizes", "hidden_size", "hidden_dim", "hidden_dims", "net_arch", "fcnet_hiddens",
         "num_units"},
        {"*.network.hidden", "*.mlp_dim"}},
+      {{"use_lstm", "use_rnn", "lstm", "gru", "rnn", "recurrent", "lstm_hidden_size", "lstm_size",
+        "lstm_cell_size", "rnn_hidden_size", "rnn_size", "rnn_hidden_dim"},
+       {"*.network.memory"},
+       "units of a gated recurrent unit behind each trunk; 0: none"},
+      {{"rnn_type", "n_lstm_layers", "lstm_layers", "rnn_num_layers", "rnn_layers"},
+       {"*.network.memory"},
+       "units; the cell is one gated recurrent unit behind each trunk"},
+      {{"shared_lstm", "enable_critic_lstm"},
+       {"*.network.shared"},
+       "true: one trunk and memory for policy and value; else one for each"},
       {{"conv_filters", "cnn_channels", "conv_channels"},
        {"*.network.cnn.channels"},
        "beside network.cnn.kernels and network.cnn.strides"},
@@ -129,6 +139,7 @@ std::span<const OtherName> other_names() {
       {{"num_pi_trajs"}, {"*.policy_trajectories"}},
       {{"model_size"}, {"*.size"}},
       {{"batch_length", "sequence_length", "seq_len", "slice_len"}, {"*.length"}},
+      {{"sequence_length", "seq_len", "seq_length", "max_seq_len", "recurrence"}, {"*.sequence"}},
       {{"imag_horizon", "imag_length", "imagination_horizon"}, {"*.imagination"}},
       {{"kl_free", "free_bits"}, {"*.free_nats"}},
       {{"deter_size", "deter_dim", "recurrent_state_size"}, {"*.deter"}},

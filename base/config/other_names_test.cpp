@@ -35,6 +35,22 @@ TEST(OtherNames, settings_of_other_libraries_are_answered_with_ours) {
     EXPECT_EQ(answer_to_setting(theirs, kPpo), std::string(theirs) + " is " + ours + " here");
 }
 
+TEST(OtherNames, a_recurrent_policy_is_one_with_a_memory) {
+  const std::vector<std::string> ppo{"ppo.sequence", "ppo.network.memory", "ppo.network.shared"};
+  for (const std::string name : {"seq_len", "ppo.sequence_length", "max_seq_len"})
+    EXPECT_EQ(answer_to_setting(name, ppo), name + " is ppo.sequence here");
+  for (const std::string name : {"lstm_hidden_size", "ppo.network.lstm", "use_rnn", "rnn_size"})
+    EXPECT_EQ(answer_to_setting(name, ppo),
+              name +
+                  " is ppo.network.memory here (units of a gated recurrent unit behind each "
+                  "trunk; 0: none)");
+  EXPECT_EQ(answer_to_setting("shared_lstm", ppo),
+            "shared_lstm is ppo.network.shared here (true: one trunk and memory for policy and "
+            "value; else one for each)");
+  // who has none of it is told nothing
+  EXPECT_EQ(answer_to_setting("use_lstm", {"tdmpc2.batch", "trace.memory"}), "");
+}
+
 TEST(OtherNames, a_name_stands_for_what_the_algorithm_has) {
   const std::vector<std::string> tdmpc2{"tdmpc2.batch", "tdmpc2.discount", "tdmpc2.capacity"};
   EXPECT_EQ(answer_to_setting("batch_size", tdmpc2), "batch_size is tdmpc2.batch here");
@@ -47,7 +63,7 @@ TEST(OtherNames, a_name_stands_for_what_the_algorithm_has) {
   EXPECT_EQ(answer_to_setting("replay_ratio", dreamer), "replay_ratio is dreamer.train_ratio here");
   EXPECT_EQ(answer_to_setting("actent", dreamer), "actent is dreamer.entropy_coef here");
   EXPECT_EQ(answer_to_setting("no_such_name", tdmpc2), "");
-  // a whole table has sections besides, and PPO no sequences
+  // a whole table has sections besides
   const std::vector<std::string> whole{"train.steps", "trace.length", "dreamer.horizon",
                                        "dreamer.length"};
   EXPECT_EQ(answer_to_setting("seq_len", whole), "seq_len is dreamer.length here");
