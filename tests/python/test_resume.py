@@ -12,10 +12,16 @@ import time
 import pytest
 from conftest import ENGINE, HOME
 
-# every environment, with what makes state: normalisers, PopArt, schedules, several threads
+# every environment, with what makes state: normalisers, PopArt, schedules, several threads, what is
+# remembered
 CASES = {
     "cartpole": ["ppo.network.value_head=popart", "ppo.network.normalize_obs=true", "threads=2"],
-    "acrobot": ["ppo.normalize_reward=true", "ppo.network.normalize_obs=true"],
+    "acrobot": [
+        "ppo.normalize_reward=true",
+        "ppo.network.normalize_obs=true",
+        "ppo.network.memory=4",
+        "ppo.sequence=8",
+    ],
     "mountain_car": ["ppo.network.normalize_obs=true", "ppo.clip_grad=module"],
     "pendulum": [
         "ppo.network.normalize_obs=true",
