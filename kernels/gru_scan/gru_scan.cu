@@ -8,12 +8,20 @@ namespace {
 // sequences of a block, which share what is read of the weights
 constexpr int kSequences = 4;
 
+// zeros where sequences of a block are not there: sums run over all rows alike
+__device__ void clear(float* near, int64_t count) {
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) near[i] = 0.f;
+  __syncthreads();
+}
+
 // A block takes its sequences through all steps: no step waits for a launch, and sequences need
 // nothing of each other. A thread has a unit of its own. Sums run over units in order.
 __global__ void steps_there(GruScanArgs s) {
-  float* near = static_cast<float*>(dynamic_shared());  // [kSequences][H]: what a step begins with
+  // [kSequences][H]: what a step begins with
+  float* near = static_cast<float*>(dynamic_shared());
   const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
   const int rows = int(min(int64_t(kSequences), s.B - first));
+  clear(near, kSequences * H);
 
   // what goes on to step l, of unit j
   const auto carry = [&](int64_t l, int64_t j, const float* from) {
@@ -36,8 +44,7 @@ __global__ void steps_there(GruScanArgs s) {
       for (int64_t k = 0; k < H; ++k)
         for (int g = 0; g < 3; ++g) {
           const float weight = s.weight_t[k * s.weight_row + g * H + j];
-          for (int r = 0; r < kSequences; ++r)
-            if (r < rows) sums[r][g] += near[r * H + k] * weight;
+          for (int r = 0; r < kSequences; ++r) sums[r][g] += near[r * H + k] * weight;
         }
       for (int r = 0; r < rows; ++r) {
         for (int g = 0; g < 3; ++g) s.gates[(at + r) * G + g * H + j] = sums[r][g];
@@ -54,10 +61,11 @@ __global__ void steps_there(GruScanArgs s) {
 }
 
 __global__ void steps_back(GruScanBack s) {
-  float* near =
-      static_cast<float*>(dynamic_shared());  // [kSequences][3 * H]: gradients of the gates
+  // [kSequences][3 * H]: gradients of the gates
+  float* near = static_cast<float*>(dynamic_shared());
   const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
   const int rows = int(min(int64_t(kSequences), s.B - first));
+  clear(near, kSequences * G);
   for (int64_t l = s.L; l-- > 0;) {
     const int64_t at = l * s.B + first;
     for (int64_t j = threadIdx.x; j < H; j += blockDim.x)
@@ -80,8 +88,7 @@ __global__ void steps_back(GruScanBack s) {
       float sums[kSequences] = {};
       for (int64_t k = 0; k < G; ++k) {
         const float weight = s.weight[k * s.weight_row + j];
-        for (int r = 0; r < kSequences; ++r)
-          if (r < rows) sums[r] += near[r * G + k] * weight;
+        for (int r = 0; r < kSequences; ++r) sums[r] += near[r * G + k] * weight;
       }
       for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] += sums[r];
     }
