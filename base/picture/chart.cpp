@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/core/markup.h"
 #include "base/core/printed.h"
 
 namespace maglev {
@@ -119,18 +119,6 @@ std::string dot(double x, double y, double radius, size_t i, const char* opacity
 
 }  // namespace
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
-  }
-  return out;
-}
-
 std::string svg(const LineChart& chart) {
   Axis x{.from = kLeft, .to = kWidth - kRight, .log = chart.log_x};
   Axis y{.from = kLinesHeight - kBottom, .to = kTop};
@@ -196,9 +184,7 @@ std::string svg(const RowChart& chart) {
               .c_str());
     if (!std::isfinite(row.value)) continue;
     out += dot(x.at(row.value), y, 4.5, i, "1");
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g", row.value);
-    out += text_at(kWidth - 8, y + 4, "end", text, "#222");
+    out += text_at(kWidth - 8, y + 4, "end", printed("%.4g", row.value), "#222");
   }
   return out + "</svg>\n";
 }

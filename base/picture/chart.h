@@ -47,7 +47,4 @@ struct RowChart {
 std::string svg(const LineChart& chart);
 std::string svg(const RowChart& chart);
 
-/// Text with &, <, > and quotes as HTML and SVG want them.
-std::string escaped(const std::string& text);
-
 }  // namespace maglev

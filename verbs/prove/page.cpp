@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/core/markup.h"
 #include "base/core/terminal.h"
 
 namespace maglev::verbs::prove {
@@ -29,18 +30,6 @@ summary { cursor: pointer; color: var(--quiet); }
 th { font: 600 13px system-ui, sans-serif; } th, td { text-align: left; vertical-align: top;
   padding: .25rem .9rem .25rem 0; border-bottom: 1px solid var(--line); }
 )";
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
-  }
-  return out;
-}
 
 /// A tree from the top down: a box a node, the subtrees of its body side by side below it.
 class Drawing {

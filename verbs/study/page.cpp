@@ -1,6 +1,6 @@
 #include "verbs/study/page.h"
 
-#include "base/picture/chart.h"
+#include "base/core/markup.h"
 
 namespace maglev::verbs::study {
 namespace {
