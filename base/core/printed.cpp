@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
+#include <iterator>
 
 namespace maglev {
 
@@ -21,6 +22,14 @@ std::string printed(const char* format, ...) {
   }
   va_end(again);
   va_end(values);
+  return text;
+}
+
+std::string by_thousands(int64_t count) {
+  std::string text = std::to_string(count);
+  // a sign is no digit, and no comma follows it
+  const int64_t first = count < 0 ? 1 : 0;
+  for (int64_t i = std::ssize(text) - 3; i > first; i -= 3) text.insert(size_t(i), 1, ',');
   return text;
 }
 

@@ -14,5 +14,14 @@ TEST(Printed, is_what_printf_writes_whatever_its_length) {
   EXPECT_EQ(printed("%s.", name.c_str()), name + ".");
 }
 
+TEST(Printed, counts_have_a_comma_before_each_three_digits_and_none_in_front) {
+  EXPECT_EQ(by_thousands(0), "0");
+  EXPECT_EQ(by_thousands(999), "999");
+  EXPECT_EQ(by_thousands(1'000), "1,000");
+  EXPECT_EQ(by_thousands(1'234'567), "1,234,567");
+  EXPECT_EQ(by_thousands(-123'456), "-123,456");
+  EXPECT_EQ(by_thousands(INT64_MIN), "-9,223,372,036,854,775,808");
+}
+
 }  // namespace
 }  // namespace maglev

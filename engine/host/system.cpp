@@ -4,7 +4,6 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <sched.h>
@@ -358,12 +357,9 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
 }
 
 std::string bytes_text(int64_t bytes) {
-  char text[32];
-  if (bytes >= kGiB) std::snprintf(text, sizeof text, "%.1f GiB", double(bytes) / double(kGiB));
-  else if (bytes >= kMiB)
-    std::snprintf(text, sizeof text, "%.0f MiB", double(bytes) / double(kMiB));
-  else std::snprintf(text, sizeof text, "%.0f KiB", double(bytes) / 1024);
-  return text;
+  if (bytes >= kGiB) return printed("%.1f GiB", double(bytes) / double(kGiB));
+  if (bytes >= kMiB) return printed("%.0f MiB", double(bytes) / double(kMiB));
+  return printed("%.0f KiB", double(bytes) / 1024);
 }
 
 }  // namespace maglev

@@ -1,10 +1,10 @@
 #include "engine/train/evaluation.h"
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
 #include "base/trace/span.h"
@@ -113,7 +113,7 @@ void Evaluation::begin(const std::string& checkpoint) {
 
 void Evaluation::judge() {
   const auto span = trace::stage("evaluate");
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin_s = steady_s();
   const CheckpointIdentity identity =
       load_section(verdict_.checkpoint, "algo", identity_of(*experiment_),
                    [&](StateVisitor& v) { policy_->visit_state(v); });
@@ -145,8 +145,7 @@ void Evaluation::judge() {
             {"eval/return_std", mean(results, &EvalResult::return_std)},
             {"eval/length_mean", mean(results, &EvalResult::length_mean)}};
   if (games > 0) values.emplace_back("eval/score", score / games);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  values.emplace_back("time/evaluation_s", took.count());
+  values.emplace_back("time/evaluation_s", steady_s() - begin_s);
   if (stop_) verdict_.failure = "it was stopped";
   else if (std::isnan(verdict_.return_mean))
     verdict_.failure = "no episode ended within " + std::to_string(kMostEpisodeSteps) + " steps";

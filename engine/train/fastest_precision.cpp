@@ -1,11 +1,10 @@
 #include "engine/train/fastest_precision.h"
 
-#include <chrono>
-#include <cstdio>
-
 #include <ATen/ATen.h>
 #include <torch/cuda.h>
 
+#include "base/core/clock.h"
+#include "base/core/printed.h"
 #include "engine/device/device.h"
 #include "engine/train/trainer.h"
 
@@ -32,13 +31,12 @@ double iteration_s(const Experiment& experiment, Placement placement, Precision 
   synchronize();
   // twice as many again while they took less time than is worth trusting
   for (int count = kMeasured;; count *= 2) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin_s = steady_s();
     int made = 0;
     for (; made < kMeasured || (made < count && !trainer.done()); ++made) trainer.iterate();
     synchronize();
-    const double s =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    if (s >= kMeasured_s || trainer.done()) return s / made;
+    const double took_s = steady_s() - begin_s;
+    if (took_s >= kMeasured_s || trainer.done()) return took_s / made;
   }
 }
 
@@ -71,10 +69,8 @@ Precision fastest_precision(const Experiment& experiment, const Placement& place
     const double s = iteration_s(experiment, placement, candidate);
     // what a trial took is the next one's, and then the run's
     if (placement.device.is_cuda()) release_device_memory();
-    char text[64];
-    std::snprintf(text, sizeof text, "%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ",
-                  name_of(candidate), 1e3 * s);
-    why += text;
+    why += printed("%s%s %.3g ms", why.empty() ? "an iteration takes " : ", ", name_of(candidate),
+                   1e3 * s);
     times.push_back({candidate, s});
   }
   return times.empty() ? candidates.front() : fastest_of(times);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 #include <limits>
 #include <thread>
@@ -15,6 +14,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/process_group.h"
 #include "base/core/thread_pool.h"
 #include "base/core/version.h"
@@ -31,24 +31,9 @@ namespace maglev {
 namespace {
 
 // run.json is at most so old while rows of metrics come
-constexpr std::chrono::seconds kBetweenStatus{10};
+constexpr double kBetweenStatus_s = 10;
 
-// 1234567 as 1,234,567
-std::string count_text(int64_t n) {
-  const std::string digits = std::to_string(n);
-  std::string text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
-std::string figure_text(double x) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", x);
-  return text;
-}
+std::string figure_text(double x) { return printed("%.4g", x); }
 
 // "2 threads", "4 processes of 1 thread"
 std::string workers_text(const Placement& placement) {
@@ -109,20 +94,19 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
   const bool cuda = placement.device.is_cuda(), graph = run.graph.value_or(true);
   // as Trainer::capture_graphs() has it
   const bool capturable = plan.capturable && !hooks.epoch;
-  return {
-      .threads = placement.threads,
-      .usable = usable_cpus(),
-      .on_device = cuda,
-      .host_steps = cuda && trainer.envs().transfers(),
-      .launches = cuda && !(capturable && graph),
-      .may_capture = cuda && capturable && !graph,
-      .rows = trainer.envs().rows(),
-      .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
-      .agents = trainer.envs().agents(),
-      .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap,
-      .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
-                   (cuda || pair_products_available()),
-      .saves_to_evaluate = run.eval_every > 0 && run.eval_every < trainer.save_interval()};
+  return {.threads = placement.threads,
+          .usable = usable_cpus(),
+          .on_device = cuda,
+          .host_steps = cuda && trainer.envs().transfers(),
+          .launches = cuda && !(capturable && graph),
+          .may_capture = cuda && capturable && !graph,
+          .rows = trainer.envs().rows(),
+          .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
+          .agents = trainer.envs().agents(),
+          .may_overlap = plan.overlap && plan.replay && run.dataset.empty() && !run.overlap,
+          .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
+                       (cuda || pair_products_available()),
+          .saves_to_evaluate = run.eval_every > 0 && run.eval_every < trainer.save_interval()};
 }
 
 }  // namespace
@@ -229,17 +213,15 @@ RunOutcome Session::run() {
 
 void Session::warm_up() {
   if (options().warmup > 0)
-    say("warming up: " + count_text(options().warmup) + " iterations, undone afterwards");
+    say("warming up: " + by_thousands(options().warmup) + " iterations, undone afterwards");
   begin_traced(0);
   const double begin_s = steady_s();
   trainer_.warm_up();
   const double took_s = steady_s() - begin_s;
   trace_.end_iteration(0);
   // what people wait for before the first step; graphs want a warm-up that nobody asked for
-  constexpr double kLong = 1;
-  char text[48];
-  std::snprintf(text, sizeof text, "warming up took %.1f s", took_s);
-  if (took_s >= kLong) say(text);
+  constexpr double kLong_s = 1;
+  if (took_s >= kLong_s) say(printed("warming up took %.1f s", took_s));
 }
 
 void Session::loop() {
@@ -345,7 +327,7 @@ void Session::push(bool wait) {
   }
   if (const std::string grown = monitor_.take_warning(); !grown.empty()) warn(grown);
   // who lists runs sees how this one stands, also between checkpoints
-  if (std::chrono::steady_clock::now() - told_at_ >= kBetweenStatus) tell_status();
+  if (steady_s() - told_s_ >= kBetweenStatus_s) tell_status();
 }
 
 void Session::begin_hooks() {
@@ -411,7 +393,7 @@ void Session::save(bool must) {
       throw;
     }
   };
-  const std::string step = count_text(trainer_.step());
+  const std::string step = by_thousands(trainer_.step());
   try {
     attempt();
   } catch (const ProcessGroup::Gone&) {
@@ -445,12 +427,10 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
   // one that was told to leave before is ended at once by another signal
   const bool leaving = SignalGuard::signalled();
   const double end_s = steady_s() + options().retry_save;
-  char limit[32];
-  std::snprintf(limit, sizeof limit, "%g", options().retry_save);
   if (options().retry_save > 0)
     // the folder has no room for a line
-    writer_.tell(why + "; it is tried again for " + limit +
-                 " s (train.retry_save), Ctrl-C ends without it");
+    writer_.tell(why + "; it is tried again for " + printed("%g s", options().retry_save) +
+                 " (train.retry_save), Ctrl-C ends without it");
   std::string last = why;
   for (double pause = kFirstPause; steady_s() < end_s; pause = std::min(2 * pause, kLongestPause)) {
     const double next_s = std::min(steady_s() + pause, end_s);
@@ -462,10 +442,10 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
     } catch (const ProcessGroup::Gone&) {
       throw;
     } catch (const Error& e) {
-      last = "no checkpoint at step " + count_text(trainer_.step()) + ": " + e.what();
+      last = "no checkpoint at step " + by_thousands(trainer_.step()) + ": " + e.what();
     }
   }
-  throw Error(last + "; what was learned since step " + count_text(saved_step_) +
+  throw Error(last + "; what was learned since step " + by_thousands(saved_step_) +
               " is lost, train --resume goes on from there");
 }
 
@@ -495,7 +475,7 @@ void Session::take_verdict(bool wait) {
   }
   const auto verdict = evaluation_->take();
   if (!verdict) return;
-  const std::string of = "the evaluation of step " + count_text(verdict->row.step);
+  const std::string of = "the evaluation of step " + by_thousands(verdict->row.step);
   if (verdict->failure.empty()) {
     say(of + ": mean return " + figure_text(verdict->return_mean));
     writer_.push(verdict->row);
@@ -526,7 +506,7 @@ void Session::reach(double mean, const std::string& what) {
   outcome_ = RunOutcome::finished;
   const std::string text = what + ", " + figure_text(mean) +
                            ", reached train.until_return=" + figure_text(options().until_return);
-  say(text + ": the run ends at step " + count_text(trainer_.step()));
+  say(text + ": the run ends at step " + by_thousands(trainer_.step()));
   remember(text);
 }
 
@@ -536,7 +516,7 @@ void Session::look_for_divergence() {
   trace_.diverged();
   NonFinite state;
   state.section("algo", [&](StateVisitor& v) { trainer_.algorithm().visit_state(v); });
-  std::string text = "learning has diverged by step " + count_text(trainer_.step()) + ": " +
+  std::string text = "learning has diverged by step " + by_thousands(trainer_.step()) + ": " +
                      trainer_.report().divergence();
   if (!state.name.empty()) text += "; '" + state.name + "' holds a number that is not finite";
   text += "; earlier checkpoints are as they were, a lower learning rate may help";
@@ -552,7 +532,7 @@ void Session::tell_what_never_came() {
     const auto& replay = trainer_.algorithm().plan().replay;
     warn("no update was made: nothing was learned" +
          (replay && replay->first_steps > trainer_.step()
-              ? ", for the first one comes after " + count_text(replay->first_steps) + " steps"
+              ? ", for the first one comes after " + by_thousands(replay->first_steps) + " steps"
               : std::string()));
   }
   if (options().until_return < std::numeric_limits<double>::infinity() && !evaluation_ &&
@@ -574,7 +554,7 @@ void Session::look_after_folder() {
 void Session::tell_status() {
   status_.steps = trainer_.step();
   status_.return_mean = trainer_.report().return_mean();
-  told_at_ = std::chrono::steady_clock::now();
+  told_s_ = steady_s();
   // where it was another run may be now
   if (!dir_.in_place()) return;
   try {

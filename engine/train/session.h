@@ -2,7 +2,6 @@
 // One session of a run: the loop with everything that touches its folder and the people who watch
 // it. Checkpoints, metrics, evaluations, signals, and how it ends.
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -95,8 +94,8 @@ class Session {
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
   RunStatus status_;
-  std::chrono::steady_clock::time_point told_at_;  ///< when run.json was written last
-  std::string status_trouble_;                     ///< why it could not be, as it was last said
+  double told_s_ = 0;           ///< by steady_s(), when run.json was written last
+  std::string status_trouble_;  ///< why it could not be, as it was last said
   Hooks hooks_;
   std::optional<EpisodeLog> episodes_;       ///< where a hook asks for them
   int64_t told_step_ = 0;                    ///< episodes until then were told

@@ -11,6 +11,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/terminal.h"
 #include "base/core/words.h"
@@ -110,11 +111,7 @@ nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
           {"seconds", r.seconds}};
 }
 
-std::string fixed(double x) {
-  char text[32] = "-";
-  if (std::isfinite(x)) std::snprintf(text, sizeof text, "%.2f", x);
-  return text;
-}
+std::string fixed(double x) { return std::isfinite(x) ? printed("%.2f", x) : "-"; }
 
 std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
   if (const auto chosen = arguments.value("--against")) return split_list(*chosen, "--against");

@@ -1,8 +1,8 @@
 #include "verbs/eval/over_seeds.h"
 
-#include <cstdio>
 #include <utility>
 
+#include "base/core/printed.h"
 #include "base/statistics/samples.h"
 #include "verbs/json_number.h"
 
@@ -16,9 +16,7 @@ bool judged_alike(const nlohmann::json& a, const nlohmann::json& b) {
 }
 
 std::string two_digits(const nlohmann::json& number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", number.get<double>());
-  return text;
+  return printed("%.2f", number.get<double>());
 }
 
 }  // namespace

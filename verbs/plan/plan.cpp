@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -64,15 +63,6 @@ Placement placement_of(const std::string& name, const RunOptions& run) {
   }
 }
 
-std::string count_of(int64_t n) {
-  std::string digits = std::to_string(n), text;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
-
 struct Planned {
   std::string algo, env, device;
   MemoryPlan memory;
@@ -94,13 +84,13 @@ std::string time_text(const Planned& planned, const Terminal& terminal) {
   const TimePlan& time = planned.time;
   std::string text = "\n" + printed("%.3g", time.steps_per_second()) + " steps/s, " +
                      duration(planned.run_s) + " for the run; an iteration of " +
-                     count_of(time.steps) + " steps (" + planned.rates + ")\n\n";
+                     by_thousands(time.steps) + " steps (" + planned.rates + ")\n\n";
   Table stages({"stage", ">time", ">share", ">GFLOP", ">MB", ">launches", "limited by"});
   for (const PlannedStage& stage : time.stages)
     stages.add({stage.name, printed("%.3g ms", 1e3 * stage.seconds),
                 printed("%.1f %%", 100 * stage.seconds / time.iteration_s),
                 printed("%.3g", stage.flops * 1e-9), printed("%.3g", stage.bytes * 1e-6),
-                count_of(int64_t(std::llround(stage.launches))),
+                by_thousands(int64_t(std::llround(stage.launches))),
                 std::string(name_of(stage.limit)) + (stage.tried ? ", tried" : "")});
   return text + stages.text(terminal);
 }
@@ -112,12 +102,10 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
                      (memory.total() <= memory.limit ? " of " : ", more than ") +
                      bytes_text(memory.limit) + " (" + memory.limit_why + ")\n\n";
   Table parts({"part", ">size", ">share"});
-  for (const MemoryPart& part : memory.parts) {
-    char share[32];
-    std::snprintf(share, sizeof share, "%.1f %%",
-                  100 * double(part.bytes) / double(std::max<int64_t>(1, memory.total())));
-    parts.add({part.name, bytes_text(part.bytes), share});
-  }
+  const double total = double(std::max<int64_t>(1, memory.total()));
+  for (const MemoryPart& part : memory.parts)
+    parts.add(
+        {part.name, bytes_text(part.bytes), printed("%.1f %%", 100 * double(part.bytes) / total)});
   text += parts.text(terminal);
   if (memory.pinned > 0)
     text += "besides: of what is collected " + bytes_text(memory.pinned) +
@@ -139,7 +127,8 @@ std::string text_of(const Planned& planned, const Terminal& terminal) {
                                      : "\nwhat each setting would have to be, all else as it is\n";
   Table sizes({"setting", ">now", ">fits", ">then"});
   for (const Size& size : planned.sizes)
-    sizes.add({size.setting, count_of(size.now), size.fits ? count_of(size.fits) : "none does",
+    sizes.add({size.setting, by_thousands(size.now),
+               size.fits ? by_thousands(size.fits) : "none does",
                size.fits ? bytes_text(size.bytes) : "-"});
   return text + sizes.text(terminal);
 }

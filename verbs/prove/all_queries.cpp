@@ -1,12 +1,12 @@
 #include "verbs/prove/all_queries.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/thread_pool.h"
 #include "base/datalog/answers.h"
@@ -15,10 +15,6 @@
 
 namespace maglev::verbs::prove {
 namespace {
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 const std::vector<datalog::Atom>& split_of(const datalog::Dataset& data, const std::string& name) {
   if (name == "train") return data.train;
@@ -48,14 +44,14 @@ AllAnswers answer_all(const datalog::Dataset& data, const AllQueries& asked) {
   if (all.queries.empty())
     throw Error("[--queries] " + data.name + " has no query in " + asked.splits +
                 "; choose among train, valid and test");
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin_s = steady_s();
   const datalog::OwnedKnowledge knowledge(data.program);
-  all.index_seconds = seconds_since(begin);
+  all.index_seconds = steady_s() - begin_s;
   ThreadPool pool(asked.threads ? int(asked.threads) : usable_cpus());
   all.asked.threads = pool.threads();
-  const auto middle = std::chrono::steady_clock::now();
+  const double indexed_s = steady_s();
   all.steps = least_steps(*knowledge, all.queries, asked.depth, asked.exclude_query, pool);
-  all.seconds = seconds_since(middle);
+  all.seconds = steady_s() - indexed_s;
   for (size_t i = 0; i < all.queries.size(); ++i)
     all.may_need_more +=
         all.steps[i] < 0 && knowledge->rules_of(all.queries[i].predicate).size() > 0;
@@ -81,9 +77,7 @@ std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers
   const double total = double(std::max<size_t>(answers.queries.size(), 1));
   Table table({">steps", ">queries", ">share"});
   const auto add = [&](const std::string& steps, int64_t queries) {
-    char share[16];
-    std::snprintf(share, sizeof share, "%.1f %%", 100 * double(queries) / total);
-    table.add({steps, std::to_string(queries), share});
+    table.add({steps, std::to_string(queries), printed("%.1f %%", 100 * double(queries) / total)});
   };
   for (size_t s = 1; s + 1 < count.size(); ++s) add(std::to_string(s), count[s]);
   add("none", count.back());
@@ -91,10 +85,9 @@ std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers
   if (answers.may_need_more > 0)
     more = std::to_string(answers.may_need_more) + " more may need more steps: --depth " +
            std::to_string(answers.asked.depth + 1) + "\n";
-  char speed[96];
-  std::snprintf(speed, sizeof speed, "%.3g s on %lld thread%s, %.3g queries/s\n", answers.seconds,
-                static_cast<long long>(answers.asked.threads),
-                answers.asked.threads == 1 ? "" : "s", total / answers.seconds);
+  const std::string speed = printed("%.3g s on %lld thread%s, %.3g queries/s\n", answers.seconds,
+                                    static_cast<long long>(answers.asked.threads),
+                                    answers.asked.threads == 1 ? "" : "s", total / answers.seconds);
   return data.name + ", " + answers.asked.splits + ": " +
          std::to_string(int64_t(answers.queries.size()) - count.back()) + " of " +
          std::to_string(answers.queries.size()) + " queries are provable in at most " +

@@ -1,13 +1,13 @@
 // maglev prove: a proof of a query from a knowledge graph's facts and rules, or why there is none.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <unistd.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
@@ -143,7 +143,7 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   const size_t most = open ? size_t(arguments.integer("--most", 1, kMany).value_or(10)) : size_t(1);
 
   const datalog::OwnedKnowledge knowledge(data.program);
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin_s = steady_s();
   const auto span = maglev::trace::stage("search");
   datalog::Search search(*knowledge, result.query.atom, o);
   while (result.proofs.size() < most) {
@@ -153,7 +153,7 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   }
   result.report = search.report();
   result.more = open && result.proofs.size() == most;
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  result.seconds = steady_s() - begin_s;
   return result;
 }
 

@@ -1,6 +1,6 @@
 #include "verbs/prove/result.h"
 
-#include <cstdio>
+#include "base/core/printed.h"
 
 namespace maglev::verbs::prove {
 
@@ -41,11 +41,8 @@ std::vector<std::string> reasons_of(const Result& result) {
   std::vector<std::string> reasons;
   if (r.ended == Ended::nodes)
     reasons.push_back("the search ended at " + std::to_string(o.nodes) + " children (--nodes)");
-  if (r.ended == Ended::seconds) {
-    char limit[64];
-    std::snprintf(limit, sizeof limit, "the search ended after %g s (--seconds)", o.seconds);
-    reasons.push_back(limit);
-  }
+  if (r.ended == Ended::seconds)
+    reasons.push_back(printed("the search ended after %g s (--seconds)", o.seconds));
   if (r.too_deep)
     reasons.push_back(counted(r.too_deep, "goal") + " at the depth limit of " +
                       counted(o.depth, "step") + " (--depth) went no further");
@@ -72,12 +69,10 @@ std::vector<std::string> reasons_of(const Result& result) {
 std::string effort_text(const Result& result) {
   const datalog::SearchReport& r = result.report;
   const char* names[] = {"breadth first", "iterative deepening", "beam", "beam by the policy"};
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %lld goal%s resolved, %lld child%s, depth %d, %.3g ms",
-                names[size_t(result.kind)], static_cast<long long>(r.goals),
-                r.goals == 1 ? "" : "s", static_cast<long long>(r.children),
-                r.children == 1 ? "" : "ren", r.depth + 1, 1e3 * result.seconds);
-  return text;
+  return printed("%s: %lld goal%s resolved, %lld child%s, depth %d, %.3g ms",
+                 names[size_t(result.kind)], static_cast<long long>(r.goals),
+                 r.goals == 1 ? "" : "s", static_cast<long long>(r.children),
+                 r.children == 1 ? "" : "ren", r.depth + 1, 1e3 * result.seconds);
 }
 
 std::string bindings_text(const datalog::Program& program, const datalog::ProofNode& node) {

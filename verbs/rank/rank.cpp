@@ -1,7 +1,6 @@
 // maglev rank: how well a run that proves tells true triples from false ones.
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -13,8 +12,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/trace/span.h"
 #include "engine/embeddings/complex.h"
@@ -76,10 +77,6 @@ constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
 enum class By { mode, predicate, depth };
 constexpr auto names_of(By) { return std::array{"mode", "predicate", "depth"}; }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
   Asked asked;
   asked.split = arguments.choice<maglev::kg::Split>("--split").value_or(asked.split);
@@ -138,9 +135,7 @@ std::vector<size_t> best(const std::vector<double>& scores,
 }
 
 std::string text(const char* format, double x) {
-  char out[32] = "-";
-  if (std::isfinite(x)) std::snprintf(out, sizeof out, format, x);
-  return out;
+  return std::isfinite(x) ? printed(format, x) : "-";
 }
 
 /// What a run's policy made of the questions.
@@ -170,9 +165,9 @@ void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t short
     for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
   }
   r.tried = int64_t(queries.size());
-  const double begin = now_s();
+  const double begin_s = steady_s();
   const std::vector<Trial> trials = prover.prove(queries, mode, seed);
-  r.seconds = now_s() - begin;
+  r.seconds = steady_s() - begin_s;
   r.counts = prover.counts();
   for (size_t i = 0; i < trials.size(); ++i) {
     if (!std::isfinite(trials[i].log_prob))
