@@ -75,6 +75,9 @@ struct DataPlan {
     return precision == Precision::fp32 || precision == Precision::tf32 ||
            std::find(precisions.begin(), precisions.end(), precision) != precisions.end();
   }
+  /// Whether updates can be made beside the steps of the next iteration: what they learn from is
+  /// there before, and acting reads nothing that they write. Steps must be collected at all.
+  bool may_overlap() const { return overlap && replay.has_value(); }
 };
 
 /// Throws Error where `algorithm`'s plan collects nothing, and, listing those it has, where it does

@@ -30,7 +30,7 @@ IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placem
   const auto plan = experiment.algo().plan;
   if (!plan) return;
   const DataPlan data = plan(experiment.algo_options(), context_);
-  replay_ = data.replay.has_value(), overlaps_ = data.overlap && replay_;
+  replay_ = data.replay.has_value(), may_overlap_ = data.may_overlap();
 }
 
 std::string IdleSettings::why(std::string_view setting) const {
@@ -68,7 +68,7 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
                               "train.deterministic", "train.synchronise"}))
     return "the run is on a processor";
   if (on_gpu && name == "train.collect") return "it is for a processor";
-  if (!overlaps_ && name == "train.overlap") return algo_ + " acts on what it learns";
+  if (!may_overlap_ && name == "train.overlap") return algo_ + " acts on what it learns";
   if (run.processes == 1 && name == "train.gradients") return "there is one process";
   if (run.opponents.empty() && among(name, {"train.past", "train.past_every", "train.matchmaking"}))
     return "there are no train.opponents";

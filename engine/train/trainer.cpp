@@ -69,74 +69,106 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       shares_(experiment.env().spec(experiment.env_params()).action),
       report_(placement.device),
       graphs_(placement.device) {
-  const RunOptions& run = experiment.run;
-  const Precision precision = placement.precision;
-  apply_precision(precision, placement.device, run.deterministic);
-  if (overlap_ && placement.device.is_cpu()) {
-    learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement.threads - pool_.threads()));
+  apply_precision(placement.precision, placement.device, experiment.run.deterministic);
+  make_overlap();
+  make_envs();
+  make_algorithm();
+  make_rows();
+  choose_order();
+  make_clocks();
+  begin_episodes();
+  begin_report();
+  // what building left behind is of other sizes than what iterations ask for
+  release_cpu_cache();
+}
+
+void Trainer::make_overlap() {
+  if (!overlap_) return;
+  if (placement_.device.is_cpu()) {
+    learn_pool_ = std::make_unique<ThreadPool>(std::max(1, placement_.threads - pool_.threads()));
     stages_ = std::make_unique<ThreadPool>(2);
-  } else if (overlap_) {
-    beside_ = std::make_unique<GraphPool>(placement.device);
+  } else {
+    beside_ = std::make_unique<GraphPool>(placement_.device);
   }
-  const int64_t learners = run.opponents.empty() ? 0 : 1;
-  const int64_t share = run.env_count / placement.processes;
-  const int64_t first_env = rank_of(placement.group) * share;
-  envs_ = std::make_unique<VecEnv>(experiment.env(), experiment.env_params(), share, run.seed,
-                                   placement.device, pool_, first_env, learners);
-  const AlgoContext context = context_of(experiment, placement, learn_pool_ ? *learn_pool_ : pool_);
-  algo_ = experiment.algo().make(experiment.algo_options(), context);
+}
+
+void Trainer::make_envs() {
+  const RunOptions& run = experiment_->run;
+  const int64_t share = run.env_count / placement_.processes;
+  envs_ = std::make_unique<VecEnv>(experiment_->env(), experiment_->env_params(), share, run.seed,
+                                   placement_.device, pool_, rank_of(placement_.group) * share,
+                                   /*learners=*/meets_opponents() ? 1 : 0);
+}
+
+void Trainer::make_algorithm() {
+  algo_ = experiment_->algo().make(experiment_->algo_options(),
+                                   context_of(*experiment_, placement_, learners_pool()));
   plan_ = &algo_->plan();
   MAGLEV_ASSERT(plan_->block_rows == algo_->policy().block_rows(),
                 "a plan has its policy's blocks");
-  check_plan(*plan_, precision, experiment.algo().name);
-  if (offline() && !run.opponents.empty())
+  check_plan(*plan_, placement_.precision, experiment_->algo().name);
+  if (offline() && meets_opponents())
     throw Error(
         "[train] train.opponents is for a run that plays; one that learns from train.dataset plays "
         "nothing, leave it out");
-  if (overlap_ && (!plan_->overlap || !plan_->replay || offline()))
+  if (overlap_ && (!plan_->may_overlap() || offline()))
     throw Error(
         "[train] train.overlap=true needs an algorithm that acts on a copy of what it learns "
         "from a replay, and steps to collect; leave it out");
+}
+
+void Trainer::make_rows() {
   const int64_t rows = envs_->rows();
   const int64_t block =
-      placement.device.is_cuda() ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
-  store_ = make_store(run, envs_->spec(), *plan_,
-                      {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement);
+      placement_.device.is_cuda() ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
+  store_ = make_store(experiment_->run, envs_->spec(), *plan_,
+                      {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement_);
   carry_ = algo_->policy().initial_carry(rows);
-  const bool one_by_one = experiment.env().at_once == 1 && !placement.device.is_cuda();
-  if (!offline())
-    for (const TimeStep& part : store_->window().step(0).blocks) {
-      blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
-      const int64_t stride = one_by_one ? envs_->agents() : part.rows();
-      for (int64_t row = 0; row < part.rows(); row += stride)
-        parts_.push_back({.first = part.first + row, .rows = stride});
-    }
-  // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  by_turns_ = learners || envs_->transfers();
-  lockstep_ = run.collect == Collect::lockstep || by_turns_ || one_by_one;
-  if (lockstep_) turns_.resize(size_t(plan_->collect_steps));
-  const auto on_device = at::TensorOptions(at::kFloat).device(placement.device);
-  const bool graph = run.graph.value_or(placement.device.is_cuda());
-  if (graph) {
-    steps_before_ = at::zeros({1}, on_device.dtype(at::kLong));
-    updates_before_ = at::zeros_like(steps_before_);
+  if (offline()) return;
+  for (const TimeStep& part : store_->window().step(0).blocks) {
+    blocks_.push_back({.carry = carry_.rows(part.first, part.rows())});
+    const int64_t stride = steps_one_by_one() ? envs_->agents() : part.rows();
+    for (int64_t row = 0; row < part.rows(); row += stride)
+      parts_.push_back({.first = part.first + row, .rows = stride});
   }
-  finite_ = std::make_unique<FiniteCheck>(experiment.env().name, envs_->spec(), envs_->agents(),
-                                          first_env, store_->window(), placement.device,
-                                          /*flagged=*/placement.device.is_cuda());
-  if (learners) league_ = std::make_unique<League>(experiment, placement, pool_, algo_->policy());
+}
+
+void Trainer::choose_order() {
+  by_turns_ = meets_opponents() || envs_->transfers();
+  // a block that runs ahead by itself waits for nobody and finds its rows in the cache
+  lockstep_ = experiment_->run.collect == Collect::lockstep || by_turns_ || steps_one_by_one();
+  if (lockstep_) turns_.resize(size_t(plan_->collect_steps));
+}
+
+void Trainer::make_clocks() {
+  if (placement_.device.is_cuda()) stage_times_ = std::make_unique<DeviceTimes>();
+  // a graph that is replayed reads how far the run is where it runs
+  if (!experiment_->run.graph.value_or(placement_.device.is_cuda())) return;
+  steps_before_ = at::zeros({1}, at::TensorOptions(at::kLong).device(placement_.device));
+  updates_before_ = at::zeros_like(steps_before_);
+}
+
+void Trainer::begin_episodes() {
+  finite_ = std::make_unique<FiniteCheck>(experiment_->env().name, envs_->spec(), envs_->agents(),
+                                          rank_of(placement_.group) * envs_->count(),
+                                          store_->window(), placement_.device,
+                                          /*flagged=*/placement_.device.is_cuda());
+  if (meets_opponents())
+    league_ = std::make_unique<League>(*experiment_, placement_, pool_, algo_->policy());
   StepIo first = store_->window().first_io();
   if (league_) league_->rivals().attach(first, /*first=*/true);
   if (!offline()) envs_->reset(first);
-  if (placement.device.is_cuda()) stage_times_ = std::make_unique<DeviceTimes>();
+}
+
+void Trainer::begin_report() {
   report_.watch({.envs = envs_.get(),
                  .replay = store_->replay(),
                  .replay_in_each = offline(),
                  .finite = finite_.get(),
                  .league = league_.get(),
                  .stages = stage_times_.get(),
-                 .precision = precision,
-                 .group = placement.group,
+                 .precision = placement_.precision,
+                 .group = placement_.group,
                  .not_finite = [this](int64_t step) {
                    // told at a flush, when the iteration is over: its first step lies behind
                    finite_->name_first(time_steps() - store_->window().shape().T);
@@ -145,11 +177,9 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
                                std::to_string(step) + "; checkpoints before it are intact");
                  }});
   Progress& progress = report_.progress();
-  if (!placement.device.is_cuda()) progress.iteration_steps = steps_per_iteration();
-  progress.total_steps = run.steps;
+  if (!placement_.device.is_cuda()) progress.iteration_steps = steps_per_iteration();
+  progress.total_steps = experiment_->run.steps;
   if (plan_->replay && !offline()) progress.seeding_steps = plan_->replay->first_steps;
-  // what building left behind is of other sizes than what iterations ask for
-  release_cpu_cache();
 }
 
 void Trainer::mark(int64_t t, int place) {
@@ -243,8 +273,7 @@ void Trainer::learn() {
   ReplayKey key{.seed = experiment_->run.seed, .number = first_number(placement_.group)};
   if (updates_before_.defined()) key.base = updates_before_.const_data_ptr<int64_t>();
   else key.number += updates_;
-  ThreadPool& pool = learn_pool_ ? *learn_pool_ : pool_;
-  const Batch& batch = store_->batch(key, pool);
+  const Batch& batch = store_->batch(key, learners_pool());
   if (another_) store_->draw_ahead({.seed = key.seed, .number = key.number + 1, .base = key.base});
   algo_->update(batch, report_.metrics());
   store_->learned();
@@ -457,91 +486,11 @@ void Trainer::warm_up() {
   report_.progress().warming.store(false, std::memory_order_relaxed);
 }
 
-void Trainer::capture_graphs() {
-  capture_after_ = -1;
-  if (!plan_->capturable) {
-    graph_note_ = std::string("iterations run eagerly: ") + experiment_->algo().name +
-                  " does work on the host that a captured graph would not repeat";
-    return;
-  }
-  if (report_.metrics().watched()) {
-    graph_note_ = "iterations run eagerly: a hook reads the figures of each pass";
-    all_say(false);
-    return;
-  }
-  // what eager iterations left would stay beside what the graphs take: a second copy of activations
-  const DeviceMemory before = device_memory();
-  bool captured = true;
-  try {
-    release_device_memory();
-    capture_collect();
-    const std::string not_ahead = capture_updates();
-    if (overlap_) keep_.capture(graphs_, [this] { keep_collected(); });
-    if (plan_->replay) publish_.capture(graphs_, [this] { publish(); });
-    const DeviceMemory after = device_memory();
-    graph_note_ = std::string("iterations are replayed as graphs") +
-                  (league_ ? ", but for opponents that are scripted or yet to be captured" : "") +
-                  (envs_->transfers() ? ", but for the environments' steps, which are the host's"
-                                      : "") +
-                  ": of the device's memory " + std::to_string(before.reserved >> 20) +
-                  " MiB were taken before they were captured, " +
-                  std::to_string(after.reserved >> 20) + " MiB after, " +
-                  std::to_string(after.in_use >> 20) + " MiB of them by tensors" + not_ahead;
-  } catch (const Error& e) {
-    forget_graphs();
-    release_device_memory();
-    graph_note_ = std::string("iterations run eagerly, they could not be captured: ") + e.what();
-    captured = false;
-  }
-  // what one process replays, all do
-  if (!all_say(captured) && captured) {
-    forget_graphs();
-    release_device_memory();
-    graph_note_ = "iterations run eagerly: another process could not capture them";
-  }
-}
-
 bool Trainer::all_say(bool mine) {
   if (!placement_.orders) return mine;
   float count = mine;
   placement_.orders->sum(&count, 1);
   return int(count) == placement_.orders->size();
-}
-
-std::string Trainer::capture_updates() {
-  std::string not_ahead;
-  GraphPool& pool = beside_ ? *beside_ : graphs_;
-  const auto capture = [&] {
-    another_ = false;
-    update_.capture(pool, [this] { learn(); });
-    if (!store_->draws_ahead()) return;
-    another_ = true;
-    try {
-      update_ahead_.capture(pool, [this] { learn(); });
-    } catch (const Error& e) {
-      not_ahead =
-          std::string("; batches are not drawn ahead, that could not be captured: ") + e.what();
-    }
-  };
-  // the steps' stream is the current one
-  if (beside_) beside_->on_side_stream(capture);
-  else capture();
-  return not_ahead;
-}
-
-void Trainer::capture_collect() {
-  if (!by_turns_) return collect_.capture(graphs_, [this] { collect(); });
-  for (int64_t t = 0; t < plan_->collect_steps; ++t) {
-    turns_[size_t(t)].act.capture(graphs_, [this, t] { act_all(t); });
-    if (!envs_->transfers()) turns_[size_t(t)].step.capture(graphs_, [this, t] { step_all(t); });
-  }
-  end_collect_.capture(graphs_, [this] { end_collect(); });
-}
-
-void Trainer::forget_graphs() {
-  for (Turn& turn : turns_) turn.act.reset(), turn.step.reset();
-  for (StepGraph* graph : {&collect_, &end_collect_, &update_, &update_ahead_, &keep_, &publish_})
-    graph->reset();
 }
 
 bool Trainer::flush_due() const {

@@ -131,6 +131,20 @@ class Trainer {
     bool finite = true;      ///< all the environments gave in this rollout
   };
 
+  // the stages of the constructor, in their order
+  /// What updates beside steps take: threads of their own, or a stream.
+  void make_overlap();
+  void make_envs();
+  /// Throws Error where its plan contradicts the run's settings.
+  void make_algorithm();
+  /// Where steps go, and which rows of them a thread acts for and steps.
+  void make_rows();
+  /// Whether blocks are collected one by one or all of a time step together.
+  void choose_order();
+  void make_clocks();
+  void begin_episodes();
+  void begin_report();
+
   /// The other processes of the run, where this is the first of several, do the same.
   void tell(const std::string& order);
   void iterate_here();
@@ -143,6 +157,13 @@ class Trainer {
   void publish() { algo_->publish(); }
 
   bool offline() const { return !experiment_->run.dataset.empty(); }
+  /// One agent of each environment learns, others are the league's.
+  bool meets_opponents() const { return !experiment_->run.opponents.empty(); }
+  /// A library steps environments on the host, each of them longer than it takes to hand it over.
+  bool steps_one_by_one() const {
+    return experiment_->env().at_once == 1 && !placement_.device.is_cuda();
+  }
+  ThreadPool& learners_pool() { return learn_pool_ ? *learn_pool_ : pool_; }
   /// Those of this iteration, or as many until somebody stops it.
   void make_owed_updates();
   /// What the updates of an iteration have learned acts from here on, and may be a past self.
@@ -191,7 +212,7 @@ class Trainer {
   std::unique_ptr<ThreadPool> learn_pool_, stages_;
   std::unique_ptr<VecEnv> envs_;
   std::unique_ptr<Algorithm> algo_;
-  const DataPlan* plan_;
+  const DataPlan* plan_ = nullptr;
   std::unique_ptr<Store> store_;
   std::unique_ptr<League> league_;
   std::function<bool()> stop_;
@@ -200,8 +221,9 @@ class Trainer {
   Carry carry_;
   std::vector<BlockState> blocks_;
   std::vector<StepPart> parts_;  ///< as blocks_, unless environments are host-only
-  bool lockstep_;
-  bool by_turns_ = false;  ///< graphs are of a time step's act and step each, for the host is between
+  bool lockstep_ = false;
+  bool by_turns_ =
+      false;  ///< graphs are of a time step's act and step each, for the host is between
   std::unique_ptr<FiniteCheck> finite_;
   ActionShares shares_;
   std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor
@@ -216,7 +238,8 @@ class Trainer {
     StepGraph act{"act", "act"}, step{"step", "env_step"};
   };
   StepGraph collect_{"collect", "act,env_step"}, end_collect_{"end of collect", "collect"};
-  StepGraph keep_{"keep what was collected", "collect"};  ///< with train.overlap: behind the updates
+  StepGraph keep_{"keep what was collected",
+                  "collect"};  ///< with train.overlap: behind the updates
   std::vector<Turn> turns_;
   StepGraph update_{"learn", "advantages,minibatch,optimiser"}, publish_{"publish", "update"};
   /// An update that draws the next one's batch meanwhile; where the store does so.
