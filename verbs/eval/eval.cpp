@@ -92,6 +92,15 @@ struct DreamLength {
   int64_t seen = 5, imagined = 45;
 };
 
+/// What the command line asks for, whoever is judged.
+struct EvalRequest {
+  const Arguments& arguments;
+  Traced& traced;
+  Actions actions;
+  EvalOptions options;
+  DreamLength length;
+};
+
 nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
   nlohmann::json events = nlohmann::json::object();
   for (const auto& [name, value] : r.events_per_1k) events[name] = finite_or_null(value);
@@ -123,19 +132,23 @@ std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry&
 
 constexpr int64_t kDreamRows = 4, kMostDreamSteps = 1000;
 
-/// What `trained`'s world model makes of play in `judged`. Throws Error where it has none.
-Dreamed dream(const Experiment& trained, const Experiment& judged, const std::string& checkpoint,
-              Policy& policy, const Placement& placement, ThreadPool& pool,
-              const DreamLength& length, ActMode mode, uint64_t seed) {
+/// What the world model of `run` makes of its policy's play in `judged`. Throws Error where it has
+/// none.
+Dreamed dream(RunPolicy& run, const Experiment& judged, const EvalRequest& request) {
   const auto span = maglev::trace::stage("imagine");
-  const auto model =
-      trained.algo().make_imagination(trained.algo_options(), context_of(trained, placement, pool));
-  load_section(checkpoint, "algo", identity_of(trained),
+  const Experiment& trained = run.experiment();
+  const DreamLength& length = request.length;
+  const uint64_t seed = request.options.seed;
+  const auto model = trained.algo().make_imagination(
+      trained.algo_options(), context_of(trained, run.placement(), run.pool()));
+  load_section(run.checkpoint(), "algo", identity_of(trained),
                [&](StateVisitor& v) { model->visit_state(v); });
   const int64_t envs = std::max<int64_t>(1, kDreamRows / judged.env().agents);
-  const Batch play = record_play(
-      policy, judged, placement, pool,
-      {.steps = length.seen + length.imagined - 1, .envs = envs, .seed = seed, .mode = mode});
+  const Batch play = record_play(run.policy(), judged, run.placement(), run.pool(),
+                                 {.steps = length.seen + length.imagined - 1,
+                                  .envs = envs,
+                                  .seed = seed,
+                                  .mode = modes_of(request.actions).front()});
   return {.columns = judged.spec().observations,
           .truth = play.obs,
           .model = model->imagine(play, length.seen, seed),
@@ -149,29 +162,42 @@ struct Judged {
   std::unique_ptr<Player> player;
 };
 
-/// Judges each of them, in games of two against each rival, and adds the results to `report`.
-/// Returns the table for people.
-Table judge(const std::vector<Judged>& all, const std::vector<std::unique_ptr<Player>>& rivals,
-            const Game& game, EvalOptions options, nlohmann::json& report, int64_t& given_up) {
+/// In games of two each scripted player unless others are named; elsewhere nobody.
+std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const Game& game) {
+  std::vector<std::unique_ptr<Player>> rivals;
+  for (const std::string& name : rival_names(arguments, game.env))
+    rivals.push_back(make_player(name, as_trained(game), ActMode::sample));
+  return rivals;
+}
+
+/// What was found out of all that were judged.
+struct EvalResults {
+  Table table;  ///< for people
+  nlohmann::json rows = nlohmann::json::array();
+  int64_t given_up = 0;  ///< episodes that were to count and did not end
+};
+
+/// Judges each of them, in games of two against each rival that the command line says.
+EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRequest& request) {
+  const auto rivals = rivals_of(request.arguments, game);
+  EvalOptions options = request.options;
   std::vector<std::string> headings{"actions"};
   if (!rivals.empty()) headings.insert(headings.end(), {"against", ">won", ">drawn", ">lost"});
   headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : game.spec.events) headings.push_back(">" + event + "/1k");
-  Table table(headings);
+  EvalResults results{.table = Table(headings)};
   std::vector<Player*> met;
   for (const auto& rival : rivals) met.push_back(rival.get());
   if (met.empty()) met.push_back(nullptr);
-  report["results"] = nlohmann::json::array();
   for (const Judged& one : all)
     for (Player* rival : met) {
       options.against = rival;
       const auto span = maglev::trace::stage("judge");
       const EvalResult r = evaluate(*one.player, game, options);
-      given_up += r.given_up;
-      report["results"].push_back(to_json(r, one.actions));
+      results.given_up += r.given_up;
+      nlohmann::json& row = results.rows.emplace_back(to_json(r, one.actions));
       std::vector<std::string> cells{one.actions};
       if (rival) {
-        auto& row = report["results"].back();
         row["against"] = rival->name();
         row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
         cells.push_back(rival->name());
@@ -181,29 +207,20 @@ Table judge(const std::vector<Judged>& all, const std::vector<std::unique_ptr<Pl
       for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
         cells.push_back(fixed(x));
       for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
-      table.add(cells);
+      results.table.add(cells);
     }
-  return table;
-}
-
-/// In games of two each scripted player unless others are named; elsewhere nobody.
-std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const Game& game) {
-  std::vector<std::unique_ptr<Player>> rivals;
-  for (const std::string& name : rival_names(arguments, game.env))
-    rivals.push_back(make_player(name, as_trained(game), ActMode::sample));
-  return rivals;
+  return results;
 }
 
 /// What people see: a line on what was judged, and the table.
-void show(const std::string& what, const Table& table, int64_t given_up,
-          const EvalOptions& options) {
+void show(const std::string& what, const EvalResults& results, const EvalOptions& options) {
   std::printf("%s\n", what.c_str());
-  print(table.text(probe_terminal(STDOUT_FILENO)));
-  if (given_up > 0)
+  print(results.table.text(probe_terminal(STDOUT_FILENO)));
+  if (results.given_up > 0)
     std::printf(
         "%ld episodes had not ended after %ld steps and do not count; "
         "--steps N judges by steps instead\n",
-        long(given_up), long(options.longest_episode));
+        long(results.given_up), long(options.longest_episode));
 }
 
 /// Whether the folder takes what was found out about its run.
@@ -228,23 +245,62 @@ struct RunReport {
   bool kept;
 };
 
-/// `print_json`: what --json asks for is printed; not where the run is one of several.
-RunReport judge_run(const Arguments& arguments, const RunName& named, Actions actions,
-                    EvalOptions options, const DreamLength& length, Traced& traced,
-                    bool print_json) {
-  const std::string& folder = named.folder;
-  const auto picture = arguments.output("--imagine");
+/// Flags of a run that would be without effect are mistakes.
+void expect_run_flags(const EvalRequest& request) {
+  const Arguments& arguments = request.arguments;
+  const bool pictured = arguments.has("--imagine");
   for (const char* flag : {"--seen", "--imagined"})
-    if (!picture && arguments.has(flag))
+    if (!pictured && arguments.has(flag))
       throw Error("[eval] " + std::string(flag) + " says how --imagine FILE draws; give that too");
-  if (!picture && !arguments.has("--trace") && arguments.has("--overwrite"))
+  if (!pictured && !arguments.has("--trace") && arguments.has("--overwrite"))
     throw Error("[eval] --overwrite goes with --imagine FILE or --trace FILE");
   if (arguments.has("--quantile") != arguments.has("--base"))
     throw Error("[eval] a quantiliser wants both --quantile Q and --base RUN");
-  if (arguments.has("--quantile") && actions != Actions::sample)
+  if (arguments.has("--quantile") && request.actions != Actions::sample)
     throw Error(
         "[eval] a quantiliser draws its actions, whose likeliest are bounded by nothing; leave out "
         "--actions");
+}
+
+/// What --imagine draws into. Throws Error where the run has no world model.
+std::unique_ptr<Animation> opened_picture(const Experiment& trained, const std::string& file) {
+  if (!trained.algo().make_imagination)
+    throw Error("[eval] " + std::string(trained.algo().name) +
+                " has no world model whose pictures could be drawn; leave out --imagine");
+  return recording_to(file);
+}
+
+/// Draws the dream of a run to the end; returns how far off it is.
+std::vector<DreamError> draw(const Dreamed& dreamed, bool as_strip, Animation& into) {
+  if (as_strip) draw_strip(dreamed, into);
+  else draw_moving(dreamed, into);
+  into.finish();
+  return errors_of(dreamed);
+}
+
+/// The policy of `run`, once for each way its actions are asked for; with `base` a quantiliser of
+/// both, which acts within the share --quantile.
+std::vector<Judged> players_of(RunPolicy& run, RunPlayer* base, const Game& game,
+                               const EvalRequest& request) {
+  const auto share = request.arguments.number("--quantile", 0, 1);
+  std::vector<Judged> players;
+  for (ActMode mode : modes_of(request.actions)) {
+    std::unique_ptr<Player> player;
+    if (base)
+      player = std::make_unique<Quantiliser>(run.policy(), base->policy(), *share, mode, game.spec);
+    else player = std::make_unique<PolicyPlayer>(run.policy(), run.experiment().algo().name, mode);
+    players.push_back({name_of(mode), std::move(player)});
+  }
+  return players;
+}
+
+/// `print_json`: what --json asks for is printed; not where the run is one of several.
+RunReport judge_run(const EvalRequest& request, const RunName& named, bool print_json) {
+  const Arguments& arguments = request.arguments;
+  Traced& traced = request.traced;
+  const std::string& folder = named.folder;
+  const auto picture = arguments.output("--imagine");
+  expect_run_flags(request);
 
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere,
   // and a policy to act otherwise, e.g. tdmpc2.iterations=3
@@ -257,63 +313,38 @@ RunReport judge_run(const Arguments& arguments, const RunName& named, Actions ac
   RunPolicy run(folder, named.checkpoint, own);
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
-  if (picture) {
-    if (!trained.algo().make_imagination)
-      throw Error("[eval] " + std::string(trained.algo().name) +
-                  " has no world model whose pictures could be drawn; leave out --imagine");
-    drawn = recording_to(*picture);
-  }
-  const Placement& placement = run.placement();
-  ThreadPool& pool = run.pool();
-  Policy& policy = run.policy();
-  const std::string& checkpoint = run.checkpoint();
-
+  if (picture) drawn = opened_picture(trained, *picture);
   expect_same_columns(trained, folder, judged->spec());
 
   nlohmann::json report = {
-      {"run", folder}, {"checkpoint", checkpoint}, {"step", run.identity().step}};
+      {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};
   if (!traced.settings().empty()) report["settings"] = traced.settings();
   const auto share = arguments.number("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
   if (share) report["quantile"] = *share, report["base"] = *base_folder;
   // what a world model makes of it, before the long work: what cannot be drawn is said now
   std::vector<DreamError> dream_errors;
-  if (drawn) {
-    const Dreamed dreamed = dream(trained, *judged, checkpoint, policy, placement, pool, length,
-                                  modes_of(actions).front(), options.seed);
-    dream_errors = errors_of(dreamed);
-    if (picture->ends_with("png")) draw_strip(dreamed, *drawn);
-    else draw_moving(dreamed, *drawn);
-    drawn->finish();
-    for (const DreamError& e : dream_errors)
-      report["world_model"][e.column] = {{"error_seen", finite_or_null(e.seen)},
-                                         {"error_imagined", finite_or_null(e.imagined)}};
-  }
-  const Game game = game_of(*judged, placement, pool);
+  if (drawn) dream_errors = draw(dream(run, *judged, request), picture->ends_with("png"), *drawn);
+  for (const DreamError& e : dream_errors)
+    report["world_model"][e.column] = {{"error_seen", finite_or_null(e.seen)},
+                                       {"error_imagined", finite_or_null(e.imagined)}};
+  const Game game = game_of(*judged, run.placement(), run.pool());
   std::unique_ptr<RunPlayer> base;
   if (base_folder) {
-    const auto named = run_named(*base_folder);
-    if (!named) throw no_run(*base_folder);
-    base = std::make_unique<RunPlayer>(*named, game, ActMode::sample);
+    const auto base_name = run_named(*base_folder);
+    if (!base_name) throw no_run(*base_folder);
+    base = std::make_unique<RunPlayer>(*base_name, game, ActMode::sample);
   }
-  std::vector<Judged> all;
-  for (ActMode mode : modes_of(actions)) {
-    std::unique_ptr<Player> player;
-    if (base)
-      player = std::make_unique<Quantiliser>(policy, base->policy(), *share, mode, game.spec);
-    else player = std::make_unique<PolicyPlayer>(policy, trained.algo().name, mode);
-    all.push_back({name_of(mode), std::move(player)});
-  }
-  int64_t given_up = 0;
-  const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
+  const EvalResults results = judge(players_of(run, base.get(), game, request), game, request);
+  report["results"] = results.rows;
   // what was found out is shown first: the folder may be one that cannot be written
   const std::string text = report.dump(2) + "\n";
   if (arguments.has("--json")) {
     if (print_json) print(text);
   } else {
     show(std::string(trained.algo().name) + " on " + env_title(trained) + ", step " +
-             std::to_string(run.identity().step) + ", " + checkpoint,
-         table, given_up, options);
+             std::to_string(run.identity().step) + ", " + run.checkpoint(),
+         results, request.options);
     for (const DreamError& e : dream_errors)
       std::printf("%s: the world model is off by %.3g where it saw, %.3g where it imagined\n",
                   e.column.c_str(), e.seen, e.imagined);
@@ -324,8 +355,8 @@ RunReport judge_run(const Arguments& arguments, const RunName& named, Actions ac
   tell(traced.finish({.run = folder,
                       .algorithm = trained.algo().name,
                       .environment = trained.env().name,
-                      .device = placement.device.str(),
-                      .threads = placement.threads}),
+                      .device = run.placement().device.str(),
+                      .threads = run.placement().threads}),
        arguments);
   return {.json = std::move(report), .kept = kept};
 }
@@ -339,8 +370,8 @@ std::string checkpoint_asked(const Arguments& arguments, const RunName& named) {
 }
 
 /// Each seed of a folder as a run by itself, then the mean over them.
-int judge_seeds(const Arguments& arguments, const RunName& seeds, Actions actions,
-                const EvalOptions& options, const DreamLength& length, Traced& traced) {
+int judge_seeds(const EvalRequest& request, const RunName& seeds) {
+  const Arguments& arguments = request.arguments;
   const std::string& folder = seeds.folder;
   std::vector<std::string> runs;
   for (const std::string& run : train::seed_runs(folder)) {
@@ -355,8 +386,8 @@ int judge_seeds(const Arguments& arguments, const RunName& seeds, Actions action
   std::vector<nlohmann::json> reports;
   bool kept = true;
   for (const std::string& run : runs) {
-    RunReport report = judge_run(arguments, {.folder = run, .checkpoint = seeds.checkpoint},
-                                 actions, options, length, traced, /*print_json=*/false);
+    RunReport report = judge_run(request, {.folder = run, .checkpoint = seeds.checkpoint},
+                                 /*print_json=*/false);
     kept &= report.kept;
     reports.push_back(std::move(report.json));
   }
@@ -369,8 +400,9 @@ int judge_seeds(const Arguments& arguments, const RunName& seeds, Actions action
 }
 
 /// A player that no run here is judged by: scripted, or a run on another's environment.
-int judge_player(const Arguments& arguments, const std::string& env, const std::string& name,
-                 Actions actions, const EvalOptions& options, Traced& traced) {
+int judge_player(const EvalRequest& request, const std::string& env, const std::string& name) {
+  const Arguments& arguments = request.arguments;
+  Traced& traced = request.traced;
   for (const char* flag :
        {"--imagine", "--seen", "--imagined", "--checkpoint", "--base", "--quantile"})
     if (arguments.has(flag))
@@ -388,14 +420,14 @@ int judge_player(const Arguments& arguments, const std::string& env, const std::
   if (std::ranges::find(scripted, name) != scripted.end())
     all.push_back({"scripted", make_player(name, game, ActMode::sample)});
   else
-    for (ActMode mode : modes_of(actions))
+    for (ActMode mode : modes_of(request.actions))
       all.push_back({name_of(mode), make_player(name, game, mode)});
   nlohmann::json report = {{"environment", entry.name}, {"player", name}};
   if (!traced.settings().empty()) report["settings"] = traced.settings();
-  int64_t given_up = 0;
-  const Table table = judge(all, rivals_of(arguments, game), game, options, report, given_up);
+  const EvalResults results = judge(all, game, request);
+  report["results"] = results.rows;
   if (arguments.has("--json")) print(report.dump(2) + "\n");
-  else show(name + " on " + entry.name, table, given_up, options);
+  else show(name + " on " + entry.name, results, request.options);
   tell(traced.finish({.run = name,
                       .algorithm = name,
                       .environment = entry.name,
@@ -424,6 +456,11 @@ int run(const std::vector<std::string>& words) {
   length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
   Traced traced(arguments, entry(), /*on_device=*/true);
   claim_threads();
+  const EvalRequest request{.arguments = arguments,
+                            .traced = traced,
+                            .actions = actions,
+                            .options = options,
+                            .length = length};
   const auto& names = arguments.positional();
   const auto env =
       std::ranges::find_if(env_table(), [&](const EnvEntry& e) { return names[0] == e.name; });
@@ -435,11 +472,10 @@ int run(const std::vector<std::string>& words) {
                 "; in a shell: for run in ...; do ./maglev eval $run; done");
   if (names.size() > 2)
     throw Error("[eval] expects an environment and one player, got also '" + names[2] + "'");
-  if (names.size() == 2)
-    return judge_player(arguments, names[0], names[1], actions, options, traced);
+  if (names.size() == 2) return judge_player(request, names[0], names[1]);
   if (seeds) {
     seeds->checkpoint = checkpoint_asked(arguments, *seeds);
-    return judge_seeds(arguments, *seeds, actions, options, length, traced);
+    return judge_seeds(request, *seeds);
   }
   if (const auto swept = sweep::sweep_named(names[0])) throw sweep::several_trials(*swept);
   if (on_env && !is_run(names[0]))
@@ -448,8 +484,7 @@ int run(const std::vector<std::string>& words) {
   auto named = run_named(names[0]);
   if (!named) throw no_run(names[0]);
   named->checkpoint = checkpoint_asked(arguments, *named);
-  const RunReport report =
-      judge_run(arguments, *named, actions, options, length, traced, /*print_json=*/true);
+  const RunReport report = judge_run(request, *named, /*print_json=*/true);
   return report.kept ? 0 : 1;
 }
 
