@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 #include <unistd.h>
 
@@ -277,6 +278,66 @@ std::string csv_of(const Ranking& r, const datalog::Program& program) {
   return csv;
 }
 
+/// How ranks are counted and questions grouped.
+struct Counting {
+  Ties ties;
+  uint64_t seed;         ///< of ties that are drawn
+  std::optional<By> by;  ///< nullopt: all questions together alone
+};
+
+/// The figures of each scoring, of all questions and of each group: a row each, and into `report`.
+Table figures_table(const Ranking& r, const datalog::Program& program, const Counting& counting,
+                    Json& report) {
+  const auto by = counting.by;
+  std::vector<std::string> headings{"scores"};
+  if (by) headings.insert(headings.begin(), names_of(*by)[size_t(*by)]);
+  headings.insert(headings.end(), kHeadings.begin(), kHeadings.end());
+  Table table(headings);
+  std::vector<size_t> all(r.questions.size());
+  std::iota(all.begin(), all.end(), 0);
+  for (const Scoring& scoring : r.scorings) {
+    const auto span = maglev::trace::stage("figures");
+    const Scoring places = ties_broken(scoring);
+    const std::vector<double> ranks = ranks_of(places, counting.ties, counting.seed);
+    const auto add = [&](const std::string& group, const std::vector<size_t>& which, Json& into) {
+      const Figures f = figures_of(which, r.questions, places, ranks, r.trials);
+      std::vector<std::string> row{scoring.name};
+      if (by) row.insert(row.begin(), group);
+      auto rest = cells(f);
+      // an embedding proves nothing
+      if (scoring.name == "embedding") rest.back() = rest[rest.size() - 2] = "-";
+      row.insert(row.end(), rest.begin(), rest.end());
+      table.add(row);
+      into = to_json(f);
+    };
+    add("all", all, report["scores"][scoring.name]);
+    if (!by) continue;
+    for (const auto& [name, which] : groups_of(r, *by, program))
+      add(name, which, report["by"][name][scoring.name]);
+  }
+  return table;
+}
+
+/// What whoever reads the figures must know of how they came about.
+void print_caveats(const Ranking& r, const Asked& asked, size_t shortlist) {
+  if (shortlist > 0)
+    std::printf("%ld of %ld candidates tried: %.3g ms of proving a candidate of all\n",
+                long(r.tried), long(r.candidates), 1e3 * r.seconds / double(r.candidates));
+  const bool drawn = std::ranges::any_of(r.questions, [&](const Question& q) {
+    return asked.corruptions > 0 && int64_t(q.candidates.size()) > asked.corruptions;
+  });
+  if (drawn)
+    std::printf(
+        "false candidates are drawn, up to %ld a question: ranks among all are other figures "
+        "(--corruptions all)\n",
+        long(asked.corruptions));
+  if (r.counts.dropped + r.counts.too_long > 0)
+    std::printf(
+        "%ld successors found no room (env.successors), %ld goals were longer than "
+        "env.atoms: some proofs may be missing\n",
+        long(r.counts.dropped), long(r.counts.too_long));
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -317,8 +378,6 @@ int run(const std::vector<std::string>& words) {
   score(r, shortlist);
 
   // the figures
-  std::vector<size_t> all(r.questions.size());
-  std::iota(all.begin(), all.end(), 0);
   Json report{{"run", folder},
               {"checkpoint", run.checkpoint()},
               {"step", run.identity().step},
@@ -331,31 +390,9 @@ int run(const std::vector<std::string>& words) {
               {"steps", r.counts.steps},
               {"successors_dropped", r.counts.dropped},
               {"goals_too_long", r.counts.too_long}};
-  std::vector<std::string> headings{"scores"};
-  if (by) headings.insert(headings.begin(), names_of(*by)[size_t(*by)]);
-  headings.insert(headings.end(), kHeadings.begin(), kHeadings.end());
-  Table table(headings);
   if (scores_file) write_atomic(*scores_file, csv_of(r, program));
-  for (const Scoring& scoring : r.scorings) {
-    const auto span = maglev::trace::stage("figures");
-    const Scoring places = ties_broken(scoring);
-    const std::vector<double> ranks = ranks_of(places, ties, asked.seed);
-    const auto add = [&](const std::string& group, const std::vector<size_t>& which, bool part) {
-      const Figures f = figures_of(which, r.questions, places, ranks, r.trials);
-      std::vector<std::string> row{scoring.name};
-      if (by) row.insert(row.begin(), group);
-      auto rest = cells(f);
-      // an embedding proves nothing
-      if (scoring.name == "embedding") rest.back() = rest[rest.size() - 2] = "-";
-      row.insert(row.end(), rest.begin(), rest.end());
-      table.add(row);
-      Json& place = !part ? report["scores"][scoring.name] : report["by"][group][scoring.name];
-      place = to_json(f);
-    };
-    add("all", all, /*part=*/false);
-    if (by)
-      for (const auto& [name, which] : groups_of(r, *by, program)) add(name, which, /*part=*/true);
-  }
+  const Table table =
+      figures_table(r, program, {.ties = ties, .seed = asked.seed, .by = by}, report);
   const auto end_trace = [&] {
     return traced.finish({.run = folder,
                           .algorithm = run.experiment().algo().name,
@@ -385,22 +422,7 @@ int run(const std::vector<std::string>& words) {
               each_ms, long(r.counts.tried),
               double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
               run.placement().threads, device.is_cpu() ? "" : (" beside " + device.str()).c_str());
-  if (shortlist > 0)
-    std::printf("%ld of %ld candidates tried: %.3g ms of proving a candidate of all\n",
-                long(r.tried), long(r.candidates), 1e3 * r.seconds / double(r.candidates));
-  const bool drawn = std::ranges::any_of(r.questions, [&](const Question& q) {
-    return asked.corruptions > 0 && int64_t(q.candidates.size()) > asked.corruptions;
-  });
-  if (drawn)
-    std::printf(
-        "false candidates are drawn, up to %ld a question: ranks among all are other figures "
-        "(--corruptions all)\n",
-        long(asked.corruptions));
-  if (r.counts.dropped + r.counts.too_long > 0)
-    std::printf(
-        "%ld successors found no room (env.successors), %ld goals were longer than "
-        "env.atoms: some proofs may be missing\n",
-        long(r.counts.dropped), long(r.counts.too_long));
+  print_caveats(r, asked, shortlist);
   if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
   for (const std::string& line : end_trace()) std::printf("%s\n", line.c_str());
   return judged();
