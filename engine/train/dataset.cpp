@@ -240,6 +240,12 @@ std::vector<std::string> dataset_notes(const RunOptions& run, const std::string&
   return notes;
 }
 
+ReplayShape dataset_shape(const RunOptions& run, const ReplayPlan& plan, int64_t rows) {
+  ReplayShape shape = replay_shape(run, plan, {.T = 1, .rows = 1, .block_rows = 1});
+  shape.capacity = rows + Replay::least_capacity(shape);
+  return shape;
+}
+
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, const Placement& placement) {
   if (!plan.columns.empty())
@@ -253,8 +259,7 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
     rows += parts.emplace_back(name).rows;
   if (parts.empty()) throw Error("[dataset] train.dataset names no file");
 
-  ReplayShape shape = replay_shape(run, *plan.replay, {.T = 1, .rows = 1, .block_rows = 1});
-  shape.capacity = rows + shape.length + 3;
+  const ReplayShape shape = dataset_shape(run, *plan.replay, rows);
   auto replay =
       std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, placement.device,
                                ring_memory(run, Replay::bytes(spec, shape, {}), placement));

@@ -61,34 +61,39 @@ int64_t opponents_with_networks(const Experiment& experiment) {
   return count;
 }
 
-Planned planned(const Experiment& experiment, const Placement& placement) {
-  const RunOptions& run = experiment.run;
-  const EnvSpec spec = experiment.spec();
-  const int64_t learners = experiment.learners();
-  ThreadPool pool(placement.threads);
-  const AlgoContext context = context_of(experiment, placement, pool);
-  Planned result{.rows = context.rows};
-  result.memory.processes = placement.processes;
-  auto& parts = result.memory.parts;
-  auto add = [&](const std::string& name, int64_t bytes) {
-    if (bytes > 0) parts.push_back({name, bytes});
-  };
-  add("environments", run.env_count / placement.processes *
-                          int64_t(experiment.env().slot_bytes(experiment.env_params())));
+int64_t bytes_of_all(const std::vector<MemoryPart>& parts) {
+  int64_t bytes = 0;
+  for (const MemoryPart& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+void add_part(MemoryPlan& memory, const std::string& name, int64_t bytes) {
+  if (bytes > 0) memory.parts.push_back({name, bytes});
+}
+
+void add_environments(MemoryPlan& memory, const Experiment& experiment,
+                      const Placement& placement) {
+  const EnvEntry& env = experiment.env();
+  add_part(memory, "environments",
+           experiment.run.env_count / placement.processes *
+               int64_t(env.slot_bytes(experiment.env_params())));
   if (placement.processes > 1 && placement.device.is_cpu())
-    add("shared with other processes",
-        ProcessGroup::bytes(int(placement.processes)) / placement.processes);
-  add("assets of the environment", int64_t(experiment.env().asset_bytes(experiment.env_params())));
+    add_part(memory, "shared with other processes",
+             ProcessGroup::bytes(int(placement.processes)) / placement.processes);
+  add_part(memory, "assets of the environment", int64_t(env.asset_bytes(experiment.env_params())));
+}
+
+// what learns, and whoever else acts with networks of its own
+void add_networks(MemoryPlan& memory, const Experiment& experiment, const AlgoContext& context) {
+  const RunOptions& run = experiment.run;
   const AlgoEntry& algo = experiment.algo();
-  const auto sum = [](const std::vector<MemoryPart>& of) {
-    int64_t bytes = 0;
-    for (const MemoryPart& part : of) bytes += part.bytes;
-    return bytes;
-  };
   std::vector<MemoryPart> learner;
   if (algo.memory) learner = algo.memory(experiment.algo_options(), context);
-  for (const MemoryPart& part : learner) add(part.name, part.bytes);
-  const int64_t working = sum(learner);
+  for (const MemoryPart& part : learner) add_part(memory, part.name, part.bytes);
+  const auto policy_bytes = [&](const AlgoContext& acting) {
+    return bytes_of_all(algo.policy_memory ? algo.policy_memory(experiment.algo_options(), acting)
+                                     : learner);
+  };
   // what judges checkpoints beside training is a policy of its own, on one thread
   if (run.eval_every > 0) {
     ThreadPool alone(1);
@@ -96,63 +101,81 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     judge.rows = std::min(run.eval_episodes, kMostEvalEnvs) * experiment.learners();
     judge.pool = &alone;
     judge.processes = 1, judge.group = nullptr;
-    add("evaluation",
-        algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), judge)) : working);
+    add_part(memory, "evaluation", policy_bytes(judge));
   }
   // past selves and runs that are met act for rows of all environments, each with networks of its
   // own
   if (const int64_t others = opponents_with_networks(experiment); others > 0)
-    add("opponents",
-        others * (algo.policy_memory ? sum(algo.policy_memory(experiment.algo_options(), context))
-                                     : working));
+    add_part(memory, "opponents", others * policy_bytes(context));
+}
+
+// the ring, where it lies, and the batches drawn out of it
+void add_replay(Planned& result, const Experiment& experiment, const Placement& placement,
+                const DataPlan& plan, const RolloutShape& window) {
+  const RunOptions& run = experiment.run;
+  const EnvSpec spec = experiment.spec();
+  const bool offline = !run.dataset.empty();
+  const ReplayShape shape = offline ? dataset_shape(run, *plan.replay, dataset_rows(run))
+                                    : replay_shape(run, *plan.replay, window);
+  MemoryPlan& memory = result.memory;
+  result.capacity = shape.capacity;
+  result.replay = Replay::bytes(spec, shape, plan.columns);
+  const RingMemory ring = ring_memory(run, result.replay, placement);
+  if (!ring.folder.empty()) {
+    memory.disk = Replay::observed_bytes(spec, shape);
+    result.replay -= memory.disk;
+  }
+  const int64_t row_bytes = Replay::row_bytes(spec, plan.columns);
+  if (ring.pinned) {
+    // its table stays on the device
+    const int64_t rows = Replay::ring_rows(shape);
+    memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
+    add_part(memory, "replay's table", result.replay - rows * row_bytes);
+  } else {
+    add_part(memory, "replay", result.replay);
+  }
+  const int64_t batch = (shape.length + 1) * shape.batch * row_bytes;
+  // of a dataset another batch always follows
+  const double updates = offline ? 2 : updates_of(run, *plan.replay, window);
+  add_part(memory, "batch",
+           prefetches(run, batch, ring.pinned, updates, placement) ? 2 * batch : batch);
+}
+
+// steps that are learned from, or that wait on a device until the replay takes them
+void add_rollout(MemoryPlan& memory, const Experiment& experiment, const Placement& placement,
+                 const DataPlan& plan, const RolloutShape& window) {
+  const EnvSpec spec = experiment.spec();
+  const int64_t all = (window.T + 1) * window.rows * Replay::row_bytes(spec, plan.columns);
+  const bool away = !plan.replay && rollout_is_pinned(experiment.run, placement.device);
+  if (away)
+    memory.pinned = pinned_columns(Rollout::observed_columns(spec), (window.T + 1) * window.rows);
+  add_part(memory, "rollout", away ? all - Rollout::observed_bytes(spec, window) : all);
+}
+
+Planned planned(const Experiment& experiment, const Placement& placement) {
+  ThreadPool pool(placement.threads);
+  const AlgoContext context = context_of(experiment, placement, pool);
+  Planned result{.rows = context.rows};
+  MemoryPlan& memory = result.memory;
+  memory.processes = placement.processes;
+  add_environments(memory, experiment, placement);
+  add_networks(memory, experiment, context);
+  const AlgoEntry& algo = experiment.algo();
   if (algo.plan) {
     const DataPlan plan = algo.plan(experiment.algo_options(), context);
     check_plan(plan, placement.precision, algo.name);
     const RolloutShape window{
         .T = plan.collect_steps, .rows = context.rows, .block_rows = context.rows};
-    if (plan.replay) {
-      ReplayShape shape = replay_shape(run, *plan.replay, window);
-      if (!run.dataset.empty()) {
-        shape.window = {.T = 1, .rows = 1, .block_rows = 1};
-        shape.capacity = dataset_rows(run) + shape.length + 3;
-      }
-      result.capacity = shape.capacity;
-      result.replay = Replay::bytes(spec, shape, plan.columns);
-      const RingMemory memory = ring_memory(run, result.replay, placement);
-      if (!memory.folder.empty()) {
-        result.memory.disk = Replay::observed_bytes(spec, shape);
-        result.replay -= result.memory.disk;
-      }
-      if (memory.pinned) {
-        // its table stays on the device
-        const int64_t rows = Replay::ring_rows(shape);
-        result.memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
-        add("replay's table", result.replay - rows * Replay::row_bytes(spec, plan.columns));
-      } else add("replay", result.replay);
-      const int64_t batch =
-          (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
-      add("batch",
-          prefetches(run, batch, memory.pinned,
-                     run.dataset.empty() ? updates_of(run, *plan.replay, window) : 2, placement)
-              ? 2 * batch
-              : batch);
-    }
-    if (placement.device.is_cpu() && run.dataset.empty())
-      add("views of rows", view_bytes(spec, plan, context.rows,
-                                      block_rows(plan.block_rows, context.rows, learners)));
-    if (!plan.replay || placement.device.is_cuda()) {
-      const int64_t all =
-          (plan.collect_steps + 1) * context.rows * Replay::row_bytes(spec, plan.columns);
-      const bool away = !plan.replay && rollout_is_pinned(run, placement.device);
-      const int64_t observed = away ? Rollout::observed_bytes(spec, window) : 0;
-      if (away)
-        result.memory.pinned =
-            pinned_columns(Rollout::observed_columns(spec), (window.T + 1) * window.rows);
-      add("rollout", all - observed);
-    }
-    if (placement.device.is_cuda()) add("libraries", kLibraries);
+    if (plan.replay) add_replay(result, experiment, placement, plan, window);
+    if (placement.device.is_cpu() && experiment.run.dataset.empty())
+      add_part(memory, "views of rows",
+               view_bytes(experiment.spec(), plan, context.rows,
+                          block_rows(plan.block_rows, context.rows, experiment.learners())));
+    if (!plan.replay || placement.device.is_cuda())
+      add_rollout(memory, experiment, placement, plan, window);
+    if (placement.device.is_cuda()) add_part(memory, "libraries", kLibraries);
   }
-  std::stable_sort(parts.begin(), parts.end(),
+  std::stable_sort(memory.parts.begin(), memory.parts.end(),
                    [](const MemoryPart& a, const MemoryPart& b) { return a.bytes > b.bytes; });
   return result;
 }
@@ -218,11 +241,7 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
 
 }  // namespace
 
-int64_t MemoryPlan::total() const {
-  int64_t sum = 0;
-  for (const MemoryPart& part : parts) sum += part.bytes;
-  return sum;
-}
+int64_t MemoryPlan::total() const { return bytes_of_all(parts); }
 
 std::string MemoryPlan::text() const {
   std::string text = bytes_text(total()) + " planned";
