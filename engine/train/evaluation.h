@@ -67,8 +67,8 @@ class Evaluation {
   std::atomic<bool> stop_{false}, ended_{false};
   bool begun_ = false;
   Verdict verdict_;  ///< the thread's while it runs
-  Background thread_{
-      "evaluation"};  ///< one for all, as a tracer keeps a buffer for each; ends first
+  /// One for all, as a tracer keeps a buffer for each; ends first.
+  Background thread_{"evaluation"};
 };
 
 }  // namespace maglev

@@ -7,6 +7,7 @@
 #include "kernels/finite/finite_op.h"
 
 namespace maglev {
+
 FiniteCheck::FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, int64_t first_env,
                          StepWindow& window, at::Device device, bool flagged)
     : env_(std::move(env)), spec_(spec), agents_(agents), first_env_(first_env), window_(&window) {

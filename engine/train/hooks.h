@@ -1,9 +1,10 @@
 #pragma once
 // What a program that embeds Maglev is told while a run trains: the same for every algorithm. Each
 // hook is called on the loop's thread (`epoch` on the one that learns, see train.overlap); one that
-// is empty costs nothing. One that wants the run to save and end calls SignalGuard::ask_to_leave(). Only `episodes` and `epoch` bring device values to the host, which on a
-// GPU waits for it. Where several processes share a run its first one tells, `episodes` and `epoch`
-// of its own environments.
+// is empty costs nothing. One that wants the run to save and end calls
+// SignalGuard::ask_to_leave(). Only `episodes` and `epoch` bring device values to the host, which
+// on a GPU waits for it. Where several processes share a run its first one tells, `episodes` and
+// `epoch` of its own environments.
 
 #include <cstdint>
 #include <functional>

@@ -56,6 +56,7 @@ void Monitor::add_to(MetricRow& row) {
   }
   const GpuUsage gpu = gpu_ ? gpu_() : GpuUsage{};
   const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
+  const double processors = (now.processor_s - last_.processor_s) / passed_s;
 
   if (times_s_.size() == kMost) times_s_.erase(times_s_.begin());
   times_s_.push_back(now.at_s);
@@ -77,7 +78,7 @@ void Monitor::add_to(MetricRow& row) {
     add("memory/device_reserved_mib", double(tensors.device_reserved) / kMiB);
     add("memory/device_growth_mib_per_hour", device_.growth * kHour_s / kMiB);
   }
-  add("machine/processors", (now.processor_s - last_.processor_s) / passed_s);
+  add("machine/processors", processors);
   if (!std::isnan(joules)) {
     add("machine/watts", joules / passed_s);
     add("machine/joules_per_million_steps", steps > 0 && !first ? 1e6 * joules / steps : kUnknown);
@@ -92,7 +93,7 @@ void Monitor::add_to(MetricRow& row) {
     load.logging = beside_.logging / summed_s_, load.saving = beside_.saving / summed_s_;
     load.evaluating = beside_.evaluating / summed_s_, load.hooks = beside_.hooks / summed_s_;
     load.learn = std::max(0.0, load.learn - beside_.hooks_in_learn / summed_s_);
-    load.processors = (now.processor_s - last_.processor_s) / passed_s;
+    load.processors = processors;
     load.memory_pressure = now.memory_pressure;
     load.processor_pressure = now.processor_pressure;
     load.device_busy = gpu.busy;

@@ -18,6 +18,18 @@ constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
 // parts of a copy: figures, totals, then the replay's counters and the finite flag where there are
 constexpr size_t kFigures = 0, kTotals = 1, kMore = 2;
 
+// figures of the episodes that ended; not numbers where none did
+void add_episodes(MetricRow& row, const EpisodeTotals& totals, const EnvSpec& spec) {
+  const double episodes = double(totals.episodes);
+  row.values.emplace_back("episode/return_min", totals.episodes ? totals.return_min : kNan);
+  row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : kNan);
+  row.values.emplace_back("episode/length_mean",
+                          totals.episodes ? totals.length_sum / episodes : kNan);
+  for (size_t k = 0; k < spec.events.size(); ++k)
+    row.values.emplace_back("events/" + spec.events[k] + "_per_1k",
+                            totals.steps ? 1000 * totals.events[k] / double(totals.steps) : kNan);
+}
+
 }  // namespace
 
 Report::Report(at::Device device)
@@ -67,44 +79,25 @@ void Report::settle() {
   copy_.wait();
   open_ = false;
   MetricRow row = std::exchange(open_row_, {});
-  const int processes = size_of(from_.group);
-  int64_t rows_held = 0, episodes_held = 0, faults = 0;
-  for (int rank = 0; from_.replay && rank < processes; ++rank) {
-    const EpisodeCounters& c = copy_.part<EpisodeCounters>(kMore)[rank];
-    faults += c.faults;
-    if (rank > 0 && from_.replay_in_each) continue;
-    rows_held += (c.now - c.oldest + 1) * from_.replay->shape().window.rows;
-    episodes_held += c.end - c.first;
-  }
-  if (faults > 0)
-    throw Error(
-        "[replay] a sequence was asked for while no episode held one; raise the capacity "
-        "above the longest episode of each environment");
+  const ReplayHeld held = replay_held();
   if (from_.finite->flag().defined() && *copy_.part<float>(from_.replay ? kMore + 1 : kMore) == 0)
     from_.not_finite(row.step);
 
   EpisodeTotals totals;
-  for (int rank = 0; rank < processes; ++rank) totals += copy_.part<EpisodeTotals>(kTotals)[rank];
+  for (int rank = 0; rank < size_of(from_.group); ++rank)
+    totals += copy_.part<EpisodeTotals>(kTotals)[rank];
   take_episodes(totals);
   const auto times = std::exchange(row.values, {});
-  const double episodes = double(totals.episodes);
-  row.values.emplace_back("episode/return_min", totals.episodes ? totals.return_min : kNan);
-  row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : kNan);
-  row.values.emplace_back("episode/length_mean",
-                          totals.episodes ? totals.length_sum / episodes : kNan);
-  const auto& events = from_.envs->spec().events;
-  for (size_t k = 0; k < events.size(); ++k)
-    row.values.emplace_back("events/" + events[k] + "_per_1k",
-                            totals.steps ? 1000 * totals.events[k] / double(totals.steps) : kNan);
+  add_episodes(row, totals, from_.envs->spec());
   const float* sums = copy_.part<float>(kFigures);
   const auto figures = metrics_.means(sums);
   row.values.insert(row.values.end(), figures.begin(), figures.end());
   look_for_divergence(figures, sums);
   if (from_.replay) {
-    row.values.emplace_back("replay/rows", double(rows_held));
+    row.values.emplace_back("replay/rows", double(held.rows));
     // those that hold a sequence; where sequences cross the ends of episodes none is told apart
     if (!from_.replay->shape().crossing)
-      row.values.emplace_back("replay/episodes", double(episodes_held));
+      row.values.emplace_back("replay/episodes", double(held.episodes));
   }
   if (from_.league)
     for (auto& figure : from_.league->figures()) row.values.push_back(std::move(figure));
@@ -112,6 +105,24 @@ void Report::settle() {
   row.episodes = episodes_;
   row.return_mean = return_mean_;
   rows_.push_back(std::move(row));
+}
+
+Report::ReplayHeld Report::replay_held() const {
+  ReplayHeld held;
+  if (!from_.replay) return held;
+  int64_t faults = 0;
+  for (int rank = 0; rank < size_of(from_.group); ++rank) {
+    const EpisodeCounters& c = copy_.part<EpisodeCounters>(kMore)[rank];
+    faults += c.faults;
+    if (rank > 0 && from_.replay_in_each) continue;
+    held.rows += (c.now - c.oldest + 1) * from_.replay->shape().window.rows;
+    held.episodes += c.end - c.first;
+  }
+  if (faults > 0)
+    throw Error(
+        "[replay] a sequence was asked for while no episode held one; raise the capacity "
+        "above the longest episode of each environment");
+  return held;
 }
 
 at::Tensor Report::finite_flag() const {

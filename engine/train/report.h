@@ -87,6 +87,12 @@ class Report {
   void visit_state(StateVisitor& visitor);
 
  private:
+  /// Of all processes' replays together.
+  struct ReplayHeld {
+    int64_t rows = 0, episodes = 0;
+  };
+  /// As of the flush that has come. Throws Error where one was asked for what it does not hold.
+  ReplayHeld replay_held() const;
   /// [1] f32: 0 where an environment of any process gave a number that is not finite.
   at::Tensor finite_flag() const;
   void take_episodes(const EpisodeTotals& totals);

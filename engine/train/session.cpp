@@ -358,16 +358,8 @@ void Session::tell_episodes() {
   hooks_.episodes(finished);
 }
 
-void Session::save(bool must) {
-  const auto span = trace::stage("save");
-  trace_.excuse();
-  Timed timed(monitor_.beside().saving);
+CheckpointIdentity Session::identity_now() const {
   const Experiment& experiment = trainer_.experiment();
-  look_after_folder();
-  push(/*wait=*/true);
-  writer_.flush();
-  // a device has told nothing since the last flush
-  trainer_.expect_finite();
   CheckpointIdentity identity = identity_of(experiment);
   identity.engine_version = kEngineVersion;
   identity.torch_version = TORCH_VERSION;
@@ -377,22 +369,38 @@ void Session::save(bool must) {
   identity.return_mean = trainer_.report().settled_return_mean();
   identity.seconds = trainer_.report().seconds();
   identity.evaluate = evaluation_due();
-  std::string path, trouble;
+  return identity;
+}
+
+std::string Session::save_checkpoint(const CheckpointIdentity& identity, std::string& trouble) {
   bool visited = false;
-  const auto attempt = [&] {
-    const auto visit = [&](StateVisitor& v) {
-      trainer_.save_state(v);
-      visited = true;
-    };
-    visited = false;
-    try {
-      path = store_.save(identity, visit, &trouble);
-    } catch (const Error& e) {
-      // processes of which one left a visit halfway are out of step
-      if (trainer_.placement().group && !visited) throw ProcessGroup::Gone(e.what());
-      throw;
-    }
-  };
+  try {
+    return store_.save(
+        identity,
+        [&](StateVisitor& v) {
+          trainer_.save_state(v);
+          visited = true;
+        },
+        &trouble);
+  } catch (const Error& e) {
+    // processes of which one left a visit halfway are out of step
+    if (trainer_.placement().group && !visited) throw ProcessGroup::Gone(e.what());
+    throw;
+  }
+}
+
+void Session::save(bool must) {
+  const auto span = trace::stage("save");
+  trace_.excuse();
+  Timed timed(monitor_.beside().saving);
+  look_after_folder();
+  push(/*wait=*/true);
+  writer_.flush();
+  // a device has told nothing since the last flush
+  trainer_.expect_finite();
+  const CheckpointIdentity identity = identity_now();
+  std::string path, trouble;
+  const auto attempt = [&] { path = save_checkpoint(identity, trouble); };
   const std::string step = by_thousands(trainer_.step());
   try {
     attempt();
@@ -406,19 +414,25 @@ void Session::save(bool must) {
     else if (!std::exchange(unsaved_, true))
       say(why + "; training goes on and tries again whenever one is due");
   }
-  if (const League* league = path.empty() ? nullptr : trainer_.league()) try {
-      write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
-    } catch (const Error& e) {
-      trouble += (trouble.empty() ? "" : "; ") + std::string(e.what());
-    }
   if (!path.empty()) {
+    save_league(trouble);
     saved_step_ = trainer_.step();
     unsaved_ = false;
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
+    // from here on it is judged, by this session or by one that resumes the run
+    if (identity.evaluate) unjudged_.push_back(path);
   }
-  // from here on it is judged, by this session or by one that resumes the run
-  if (!path.empty() && identity.evaluate) unjudged_.push_back(path);
   tell_status();
+}
+
+void Session::save_league(std::string& trouble) {
+  const League* league = trainer_.league();
+  if (!league) return;
+  try {
+    write_atomic(dir_.path() + "/league.json", league->json(trainer_.step()));
+  } catch (const Error& e) {
+    trouble += (trouble.empty() ? "" : "; ") + std::string(e.what());
+  }
 }
 
 void Session::retry_save(const std::string& why, const std::function<void()>& attempt) {

@@ -56,6 +56,13 @@ class Session {
   void tell_episodes();
   /// `must`: it is the run's last, or its first.
   void save(bool must);
+  /// What a checkpoint of this step says of itself.
+  CheckpointIdentity identity_now() const;
+  /// Returns its folder. What went wrong once it was there is left in `trouble`. Throws Error where
+  /// it is not.
+  std::string save_checkpoint(const CheckpointIdentity& identity, std::string& trouble);
+  /// Who plays against whom, beside it, where anybody does.
+  void save_league(std::string& trouble);
   /// Tries again for a while, or until a signal. Throws Error that begins with why it fails.
   void retry_save(const std::string& why, const std::function<void()>& attempt);
   /// Writes run.json, unless the folder has moved.

@@ -9,9 +9,8 @@
 namespace maglev {
 
 /// While one lives: SIGINT, SIGTERM, SIGQUIT and SIGHUP ask for a save and an end, a second of the
-/// first three leaves at once; SIGUSR1 asks for a save, SIGUSR2 for a
-/// trace; SIGPIPE and SIGXFSZ are ignored. A SIGHUP
-/// that was ignored before stays so (nohup). One at a time.
+/// first three leaves at once; SIGUSR1 asks for a save, SIGUSR2 for a trace; SIGPIPE and SIGXFSZ
+/// are ignored. A SIGHUP that was ignored before stays so (nohup). One at a time.
 class SignalGuard {
  public:
   SignalGuard();

@@ -186,6 +186,7 @@ class Trainer {
   void end_collect();
   /// The collected steps are counted, and given to who learns from them.
   void keep_collected();
+  // in trainer_graphs.cpp
   void capture_graphs();
   /// Whether every process of the run says so. All of them ask.
   bool all_say(bool mine);
