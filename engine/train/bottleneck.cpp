@@ -84,18 +84,8 @@ Bottleneck idle_device(const Load& load, Bound most) {
   return idle;
 }
 
-}  // namespace
-
-Bottleneck bottleneck_of(const Load& load) {
-  // what stands in the way of every stage alike
-  if (load.memory_pressure > kPressed)
-    return {Bound::memory, load.memory_pressure,
-            "a smaller replay or env.count, or fewer programs beside it"};
-  if (!load.on_device && load.threads > load.usable)
-    return {Bound::crowding, 1 - double(load.usable) / load.threads,
-            "threads=" + std::to_string(load.usable)};
-
-  // what the loop does beside learning keeps all threads waiting
+// what the loop does beside learning keeps all threads waiting: the one that takes most
+Bottleneck most_beside(const Load& load) {
   Bottleneck beside;
   for (const Bottleneck& each :
        {Bottleneck{Bound::logging, load.logging,
@@ -108,7 +98,22 @@ Bottleneck bottleneck_of(const Load& load) {
         Bottleneck{Bound::hooks, load.hooks,
                    "hooks that do less, or hand what they hear to a thread of their own"}})
     if (each.share > beside.share) beside = each;
-  if (beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
+  return beside;
+}
+
+}  // namespace
+
+Bottleneck bottleneck_of(const Load& load) {
+  // what stands in the way of every stage alike
+  if (load.memory_pressure > kPressed)
+    return {Bound::memory, load.memory_pressure,
+            "a smaller replay or env.count, or fewer programs beside it"};
+  if (!load.on_device && load.threads > load.usable)
+    return {Bound::crowding, 1 - double(load.usable) / load.threads,
+            "threads=" + std::to_string(load.usable)};
+
+  if (const Bottleneck beside = most_beside(load);
+      beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
     return beside;
 
   const double idle = 1 - load.processors / std::min(load.threads, load.usable);
