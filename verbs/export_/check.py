@@ -1,7 +1,7 @@
-"""How far an exported model is from what the policy did: check.py MODEL SAMPLES.
+"""How far an exported model is from what the policy did: check.py MODEL SAMPLES [RETURNS].
 
-SAMPLES is what `maglev export RUN --samples FILE` writes. Exit status: 0 alike, 1 not, 3 a package is missing, 4 the
-model cannot be run.
+SAMPLES is what `maglev export RUN --samples FILE` writes. With RETURNS, by commas, of the policy's episodes, a model in 8
+bits plays as many. Exit status: 0 alike, 1 not, 3 a package is missing, 4 the model cannot be run.
 """
 
 import json
@@ -13,6 +13,8 @@ try:
     import onnxruntime
 except ImportError:
     sys.exit(3)
+
+from check_int8 import Rounded, plays_as_well
 
 TYPES = {"F32": "<f4", "I32": "<i4", "U8": "u1"}
 # of a number, or of 1 where it is smaller. World models have LayerNorms, which make much of little where they are trained,
@@ -89,15 +91,16 @@ class Compared:
         return self.apart[name] <= most and self.farthest[name] <= FARTHEST_OF_ANY
 
 
-def compare(model, samples):
+def session_of(model):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def compare(session, samples, found):
+    """Runs the samples through the model; `found`, Compared or Rounded, hears of each call."""
     given = [i.name for i in session.get_inputs()]
     names = [o.name for o in session.get_outputs()]
-    about = session.get_modelmeta().custom_metadata_map
-    heads = about.get("action_categories", "")
-    found = Compared([int(head) for head in heads.split(",") if head], about.get("rounding") == "amplified")
     inputs = {name: samples["input/" + name] for name in given if "input/" + name in samples}
     outputs = {name: samples["output/" + name] for name in names}
     carry = {name: samples["carry/" + name] for name in given if "carry/" + name in samples}
@@ -113,7 +116,7 @@ def compare(model, samples):
                     new = theirs["next_" + name].copy()
                     new[differ] = ours["next_" + name][differ]
                     carry[name] = new
-        return found
+        return
 
     inputs, outputs = ({n: x.reshape(-1, *x.shape[2:]) for n, x in of.items()} for of in (inputs, outputs))
     rows = len(outputs["action"])
@@ -122,11 +125,32 @@ def compare(model, samples):
             part = slice(first, min(first + batch, most, rows))
             made = session.run(names, {n: x[part] for n, x in inputs.items()})
             found.add({n: x[part] for n, x in outputs.items()}, dict(zip(names, made)))
-    return found
+
+
+def check_rounded(session, about, heads, samples, returns):
+    found = Rounded(heads)
+    compare(session, samples, found)
+    found.print()
+    wrong = found.bad()
+    if wrong:
+        print(f"the model is farther from the policy than 8 bits explain: {', '.join(wrong)}")
+    as_good = returns is None or plays_as_well(session, about, [float(x) for x in returns.split(",") if x])
+    if not as_good:
+        print("the model plays worse than the policy")
+    if wrong or not as_good:
+        return 1
+    print(f"the model does what the policy does, as far as 8 bits go, by onnxruntime {onnxruntime.__version__}")
+    return 0
 
 
 def main():
-    found = compare(sys.argv[1], read_samples(sys.argv[2]))
+    session, samples = session_of(sys.argv[1]), read_samples(sys.argv[2])
+    about = session.get_modelmeta().custom_metadata_map
+    heads = [int(head) for head in about.get("action_categories", "").split(",") if head]
+    if about.get("precision") == "int8":
+        return check_rounded(session, about, heads, samples, next(iter(sys.argv[3:]), None))
+    found = Compared(heads, about.get("rounding") == "amplified")
+    compare(session, samples, found)
     wide = max(map(len, found.rows))
     print(f"{'output':{wide}}  {'rows':>7}  {'farthest':>8}  {'apart':>6}")
     for name, rows in found.rows.items():

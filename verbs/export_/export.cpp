@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <spawn.h>
 #include <unistd.h>
 #include <variant>
@@ -18,8 +19,10 @@
 #include "base/env/env_params.h"
 #include "base/onnx/model.h"
 #include "engine/export/policy_model.h"
+#include "engine/export/quantize.h"
 #include "engine/export/samples.h"
 #include "engine/host/system.h"
+#include "engine/play/evaluate.h"
 #include "engine/play/player.h"
 #include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
@@ -41,7 +44,13 @@ VerbEntry entry();
 namespace {
 
 Grammar grammar() {
-  return {.flags = {{"--onnx", "FILE", "the model (default: policy.onnx in the run's folder)"},
+  return {.flags = {{"--onnx", "FILE",
+                     "the model (default: policy.onnx in the run's folder, policy_int8.onnx where "
+                     "it is in 8 bits)"},
+                    {"--int8", "",
+                     "large products in 8 bits: hidden layers of some hundred units or more take a "
+                     "quarter of the file and less time; what comes out is a little off, and "
+                     "--check says how far and how well it plays"},
                     {"--samples", "FILE",
                      "write what the policy saw and did in 10,240 steps of its environment, as "
                      ".safetensors"},
@@ -58,9 +67,13 @@ Grammar grammar() {
 // a missing runtime and another policy, as check.py says them
 constexpr int kNoRuntime = 3, kAnotherPolicy = 1;
 
-std::string joined(const std::vector<float>& numbers) {
+// by which a model in 8 bits is judged, as check_int8.py has it play
+constexpr int64_t kJudgedEpisodes = 100;
+
+template <class Number>
+std::string joined(const std::vector<Number>& numbers) {
   std::string text;
-  for (float x : numbers) {
+  for (Number x : numbers) {
     char number[32];
     std::snprintf(number, sizeof number, "%.9g", double(x));
     text += (text.empty() ? "" : ",") + std::string(number);
@@ -93,6 +106,23 @@ void describe(const RunPolicy& run, onnx::Model& model) {
   if (trained.algo().exported.amplifies) model.metadata.push_back({"rounding", "amplified"});
   if (*trained.algo().exported.note)
     model.metadata.push_back({"note", trained.algo().exported.note});
+}
+
+// large products in 8 bits; throws Error where there is none that gains by it
+Quantized put_in_int8(onnx::Model& model, const EnvSpec& spec) {
+  std::vector<std::string> measured;
+  for (const ObsColumn& column : spec.observations)
+    if (column.dtype == DType::f32) measured.push_back(column.name);
+  const Quantized made = quantize(model, measured);
+  if (made.products == 0)
+    throw Error("[export] --int8 gains nothing here: it puts hidden layers of at least " +
+                std::to_string(kLeastQuantizedWeights) + " weights (128 x 128) in 8 bits, and of " +
+                std::to_string(made.small + made.first + made.last) + " layers " +
+                std::to_string(made.small) + " are smaller, " + std::to_string(made.first) +
+                " take observations and " + std::to_string(made.last) +
+                " give what comes out; leave out --int8");
+  model.metadata.push_back({"precision", "int8"});
+  return made;
 }
 
 std::string shape_text(const onnx::Port& port) {
@@ -138,10 +168,21 @@ std::string default_python() {
   return path_exists(own) ? own : "python3";
 }
 
-int check(const std::string& model, const std::string& samples) {
+// in mode mean, of the seeds that `eval` has, by commas
+std::string own_returns(RunPolicy& run) {
+  PolicyPlayer player(run.policy(), run.experiment().algo().name, ActMode::mean);
+  const Game game = game_of(run.experiment(), run.placement(), run.pool());
+  return joined(evaluate(player, game, {.episodes = kJudgedEpisodes}).returns);
+}
+
+// `more`: what check.py takes besides
+int check(const std::string& model, const std::string& samples,
+          const std::vector<std::string>& more) {
   const char* named = std::getenv("MAGLEV_ONNX_PYTHON");
   const std::string python = named ? named : default_python();
-  const int status = status_of({python, home_folder() + "/verbs/export_/check.py", model, samples});
+  std::vector<std::string> words{python, home_folder() + "/verbs/export_/check.py", model, samples};
+  words.insert(words.end(), more.begin(), more.end());
+  const int status = status_of(words);
   if (status == kNoRuntime)
     throw Error("[export] --check runs the model by onnxruntime, which " + python +
                 " does not have: " + python +
@@ -166,7 +207,7 @@ int run(const std::vector<std::string>& words) {
   if (!file.empty() && !file.ends_with(".onnx"))
     throw Error("[export] --onnx writes ONNX, into a name that ends in .onnx, got " + file);
   if (file.empty()) {
-    file = named->folder + "/policy.onnx";
+    file = named->folder + (arguments.has("--int8") ? "/policy_int8.onnx" : "/policy.onnx");
     if (path_exists(file) && !arguments.has("--overwrite"))
       throw Error("[export] " + file +
                   " is there already; name another by --onnx, or replace it by --overwrite");
@@ -183,6 +224,8 @@ int run(const std::vector<std::string>& words) {
 
   onnx::Model model = policy_model(run.policy(), run.experiment().spec());
   describe(run, model);
+  std::optional<Quantized> int8;
+  if (arguments.has("--int8")) int8 = put_in_int8(model, run.experiment().spec());
   const std::string bytes = onnx::to_bytes(model);
   write_atomic(file, bytes);
 
@@ -191,10 +234,17 @@ int run(const std::vector<std::string>& words) {
   print(table_of(model));
   std::printf("written to %s: %s, %zu operations, opset %ld\n", file.c_str(),
               bytes_text(int64_t(bytes.size())).c_str(), model.nodes.size(), long(model.opset));
+  if (int8)
+    std::printf(
+        "8 bits: %ld products, %.0f %% of the weights of such; f32: %ld small ones, %ld that take "
+        "observations, %ld that give what comes out, convolutions\n",
+        long(int8->products),
+        100. * double(int8->weights) / double(int8->weights + int8->f32_weights), long(int8->small),
+        long(int8->first), long(int8->last));
   const auto precision = trained->run.precision;
   if (precision && *precision != Precision::fp32)
-    std::printf("note: trained in %s; the model has the weights in fp32 and computes so\n",
-                name_of(*precision));
+    std::printf("note: trained in %s; the model has the weights in fp32 and computes so%s\n",
+                name_of(*precision), int8 ? ", but for products in 8 bits" : "");
   if (*trained->algo().exported.note) std::printf("note: %s\n", trained->algo().exported.note);
   if (!samples_file && !arguments.has("--check")) return 0;
 
@@ -212,18 +262,20 @@ int run(const std::vector<std::string>& words) {
   write_samples(samples,
                 policy_samples(run.policy(), run.experiment(), run.placement(), run.pool()));
   if (samples_file) std::printf("samples written to %s\n", samples.c_str());
-  return arguments.has("--check") ? check(file, samples) : 0;
+  if (!arguments.has("--check")) return 0;
+  return check(file, samples, int8 ? std::vector{own_returns(run)} : std::vector<std::string>{});
 }
 
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "export",
-          .summary = "a run's policy as an ONNX model, its normalisers inside",
-          .usage =
-              "export <run> [--onnx FILE] [--check] [--samples FILE] [env.setting=value ...]\n"
-              "  <run> is a run's folder, or FOLDER@CHECKPOINT",
-          .run = run};
+  return {
+      .name = "export",
+      .summary = "a run's policy as an ONNX model, its normalisers inside",
+      .usage =
+          "export <run> [--onnx FILE] [--int8] [--check] [--samples FILE] [env.setting=value ...]\n"
+          "  <run> is a run's folder, or FOLDER@CHECKPOINT",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::export_
