@@ -261,8 +261,8 @@ void check_names(const std::string& dir, const Kinds& in_file, const Kinds& in_r
   add("this run has no ", left_over);
   add("", differing);
   if (!why.empty())
-    throw Error("[" + dir + "] does not fit this run: " + why +
-                "; take the settings it was saved with");
+    throw UnlikeState("[" + dir + "] does not fit this run: " + why +
+                      "; take the settings it was saved with");
 }
 
 void check_tokens(const std::string& dir, const CheckpointIdentity& identity,

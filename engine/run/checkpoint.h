@@ -5,12 +5,18 @@
 #include <functional>
 #include <string>
 
+#include "base/core/error.h"
 #include "engine/data/state.h"
 #include "engine/run/manifest.h"
 
 namespace maglev {
 
 using VisitState = std::function<void(StateVisitor&)>;
+
+/// A sound checkpoint whose names, kinds or shapes are others than those of the live state.
+struct UnlikeState : Error {
+  using Error::Error;
+};
 
 /// Writes `<checkpoints>/step_000000123456/` (with _2, _3, ... when that step is there already) and
 /// returns its path. Also sweeps what killed saves left in the folder. Tensors are read one at a
@@ -41,8 +47,8 @@ CheckpointIdentity load_section(const std::string& dir, const std::string& secti
 
 /// Loads into `algorithm` what `policy` names alone (Policy::visit_state: networks and what else
 /// acting needs), whatever environment the checkpoint is of; both visit within the section "algo".
-/// Throws Error when the checkpoint's policy has other names, kinds or shapes, with nothing live
-/// changed.
+/// Throws UnlikeState when the checkpoint's policy has other names, kinds or shapes, with nothing
+/// live changed.
 void load_networks(const std::string& dir, const CheckpointIdentity& expected,
                    const VisitState& algorithm, const VisitState& policy);
 

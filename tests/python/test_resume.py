@@ -456,9 +456,21 @@ def test_a_run_begins_with_the_networks_of_another(engine, tmp_path):
     assert start_of_second["tensors"]["algo.steps_done"] != newest_manifest(first)["tensors"][
         "algo.steps_done"
     ]
-    other = [*begin, "ppo.network.hidden=[24]"]
-    done = engine("train", "ppo", "cartpole", *COMMON, *other, "--out", tmp_path / "third")
-    assert done.returncode == 2 and "fc0_weight" in done.stderr and "[24, 4]" in done.stderr
+
+
+@pytest.mark.parametrize("setting, there, here", [("memory", "8", "0"), ("hidden", "[24]", "[16, 16]")])
+def test_networks_of_other_shapes_are_told_by_their_settings(setting, there, here, engine, tmp_path):
+    first, name = tmp_path / "first", f"ppo.network.{setting}"
+    own = {"ppo.network.memory": "0", "ppo.network.hidden": "[16, 16]"}
+    had, has = ([f"{n}={v}" for n, v in {**own, name: value}.items()] for value in (there, here))
+    assert engine("train", "ppo", "cartpole", *COMMON, *had, "--out", first).returncode == 0
+    # what makes no shape is not among them
+    begin = ["train.steps=64", "ppo.epochs=1", "ppo.network.log_std=0.5", f"train.init_from={first}"]
+    done = engine("train", "ppo", "cartpole", *COMMON, *has, *begin, "--out", tmp_path / "second")
+    assert done.returncode == 2 and not (tmp_path / "second").exists()
+    assert f"with its networks: {name} is {there} there, {here} here; give what it has: " in done.stderr, done.stderr
+    assert done.stderr.count("\n") == 1 and "weight" not in done.stderr
+    assert engine("train", "ppo", "cartpole", *COMMON, *had, *begin, "--out", tmp_path / "third").returncode == 0
 
 
 def test_a_checkpoint_is_named_and_what_there_is_not_yet_is_said(engine, tmp_path):
