@@ -16,6 +16,7 @@
 #include "base/core/thread_pool.h"
 #include "base/core/words.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/several_runs.h"
 
 namespace maglev {
 namespace {
@@ -105,6 +106,7 @@ Error no_run(const std::string& path) {
                  ": eval and play call it " + name + ", train.init_from=" + name +
                  " begins a new run with it, and --resume " + of.run + " goes on from the newest");
   }
+  if (auto several = several_runs(path)) return *several;
   const auto below = runs_in(path);
   if (below.empty())
     return Error("[" + path + "] holds no run; ./maglev runs lists them" +

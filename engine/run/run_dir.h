@@ -111,8 +111,8 @@ std::string path_part(const std::string& text);
 std::string without_slashes(std::string path);
 /// Whether the folder holds a run.
 bool is_run(const std::string& path);
-/// What is said of a folder that holds none; it may be one of several seeds, a checkpoint of a run,
-/// or misspelled.
+/// What is said of a folder that holds none; it may be a sweep or several seeds (several_runs.h), a
+/// checkpoint of a run, or misspelled.
 Error no_run(const std::string& path);
 /// Paths of the runs that lie in the folder, those of a name by their numbers: 2 before 10. None of
 /// what is no folder.

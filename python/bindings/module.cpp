@@ -15,6 +15,7 @@
 #include "base/core/version.h"
 #include "base/simd/targets.h"
 #include "engine/algo/entries.h"
+#include "engine/run/run_dir.h"
 #include "engine/train/signals.h"
 #include "engine/train/trainer.h"
 #include "kernels/gae/gae_op.h"
@@ -404,6 +405,7 @@ void bind_jobs(py::module_& m) {
     std::erase_if(settings, [](const std::string& setting) { return setting.starts_with("env."); });
     return idle_notes(player, settings);
   });
+  m.def("no_run", [](const std::string& folder) { return std::string(no_run(folder).what()); });
   m.def("settings", [](const std::string& algorithm, const std::string& environment, bool bare) {
     py::dict all;
     for (const Setting& s : settings_of(algorithm, environment, bare))

@@ -18,7 +18,7 @@ class Run:
         self.folder = Path(folder).resolve()
         self.outcome = outcome  # of the session just made: finished, diverged, or stopped by a callback
         if not (self.folder / "run.json").exists() and not (self.folder / "checkpoints").exists():
-            raise _engine.Error(f"[run] {self.folder} holds no run; `maglev runs` lists them")
+            raise _engine.Error(_engine.no_run(str(folder)))
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"

@@ -171,6 +171,23 @@ def test_what_is_wrong_is_said():
     assert torch.equal(obs, columns_of(envs, envs._shown()[0])[0])
 
 
+@pytest.mark.parametrize("load", [maglev.load, maglev.Run, maglev.evaluate, maglev.resume])
+def test_several_runs_in_place_of_one_are_named_with_their_scores(load, tmp_path):
+    for number, score in enumerate((1.5, 20.25)):
+        trial, seed = tmp_path / "sweep" / "trials" / str(number), tmp_path / "group" / f"seed-{number}"
+        for folder in (trial / "run", seed):
+            (folder / "checkpoints").mkdir(parents=True)
+        (trial / "trial.json").write_text(json.dumps({"score": score}))
+    rows = [{"seed": 0, "return": 1.5}, {"seed": 1, "return": 20.25}]
+    (tmp_path / "sweep" / "sweep.json").write_text("{}")
+    (tmp_path / "group" / "seeds.json").write_text(json.dumps({"seeds": rows}))
+    for folder, first, second in [("sweep", "trials/1/run", "trials/0/run"), ("group", "seed-1", "seed-0")]:
+        folder = tmp_path / folder
+        with pytest.raises(maglev.Error) as refused:
+            load(folder)
+        assert f"scores: {folder}/{first} (20.25), {folder}/{second} (1.5)" in str(refused.value)
+
+
 def test_what_would_end_the_interpreter_is_an_error(cart):
     """Each in a process of its own, which must live."""
     lines = [

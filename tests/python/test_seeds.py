@@ -176,9 +176,13 @@ def test_a_seed_that_nobody_trained_is_missed_before_the_others_begin(group, eng
 
 def test_a_group_is_no_run_and_its_runs_are_named(group, engine):
     folder, _ = group
-    for words in (["verify", folder], ["eval", folder, "--imagine", "dreams.gif"]):
+    done = engine("eval", folder, "--imagine", "dreams.gif")
+    assert done.returncode == 2 and f"e.g. {folder}/seed-7" in done.stderr, done.stderr
+    for words in (["verify", folder], ["league", folder]):
         done = engine(*words)
-        assert done.returncode == 2 and f"e.g. {folder}/seed-7" in done.stderr, done.stderr
+        assert done.returncode == 2 and f"[{folder}] is several seeds; name one of its runs" in done.stderr, done.stderr
+        best = max(json.loads((folder / "seeds.json").read_text())["seeds"], key=lambda row: row["return"])
+        assert f"with their scores: {folder}/seed-{best['seed']} ({best['return']:.4g}), " in done.stderr, done.stderr
 
 
 def test_eval_judges_each_seed_and_sums_up(group, engine):

@@ -42,7 +42,7 @@ def test_a_sweep_in_place_of_a_run_names_its_trials(swept, engine, verb, checkpo
     folder, _ = swept
     done = engine(verb, f"{folder}{checkpoint}")
     assert done.returncode != 0
-    assert f"[{folder}] is a sweep; name one of its trials, best first: {folder}/trials/" in done.stderr
+    assert f"[{folder}] is a sweep; name one of its trials in its place, best first, with their scores: " in done.stderr
 
 
 def test_trials_are_recorded_and_the_best_settings_train(swept, engine, tmp_path):
@@ -72,12 +72,16 @@ def test_runs_lists_a_sweep_as_one_row_and_its_trials_by_themselves(swept, engin
         assert len(lines) == 6 and sum(line.split()[0] == name for line in lines) == 1
 
 
-@pytest.mark.parametrize("verb", ["eval", "play"])
-def test_a_sweep_is_no_run_and_its_trials_are_named_best_first(swept, engine, verb):
+def best_of(folder):
+    best = max(trials_of(folder), key=lambda trial: trial["score"])
+    return f"with their scores: {folder}/trials/{best['number']}/run ({best['score']:.4g}), "
+
+
+@pytest.mark.parametrize("words", [["eval"], ["play"], ["league"], ["train", "--resume"], ["eval", "cartpole"]])
+def test_a_sweep_is_no_run_and_its_trials_are_named_best_first(swept, engine, words):
     folder, _ = swept
-    best = max(trials_of(folder), key=lambda trial: trial["score"])["number"]
-    done = engine(verb, folder)
-    assert done.returncode == 2 and f"best first: {folder}/trials/{best}/run, " in done.stderr, done.stderr
+    done = engine(*words, folder)
+    assert done.returncode == 2 and best_of(folder) in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
 def test_the_same_command_again_trains_nothing(swept, engine):

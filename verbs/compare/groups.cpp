@@ -12,6 +12,7 @@
 #include "base/metrics/rows.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_settings.h"
+#include "engine/run/several_runs.h"
 #include "verbs/train/seed_runs.h"
 #include "verbs/train/seeds.h"
 
@@ -28,6 +29,7 @@ void add_runs(const std::string& folder, Group& group) {
   if (!path_exists(folder))
     throw Error(missing("is not there").what() + did_you_mean(near_runs(folder)));
   if (!train::is_seeds(folder)) {
+    if (auto several = several_runs(folder)) throw *several;
     if (!path_exists(metrics_of(folder))) throw missing("holds no run with metrics");
     group.runs.push_back(folder);
     return;

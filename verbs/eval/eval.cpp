@@ -31,7 +31,6 @@
 #include "verbs/json_number.h"
 #include "verbs/notes.h"
 #include "verbs/recording.h"
-#include "verbs/sweep/board.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/train/seed_runs.h"
@@ -477,7 +476,6 @@ int run(const std::vector<std::string>& words) {
     seeds->checkpoint = checkpoint_asked(arguments, *seeds);
     return judge_seeds(request, *seeds);
   }
-  if (const auto swept = sweep::sweep_named(names[0])) throw sweep::several_trials(*swept);
   if (on_env && !is_run(names[0]))
     throw Error("[eval] " + names[0] + " is an environment; say who plays it: " +
                 joined(scripted_players(*env)) + " or the folder of a run");

@@ -31,7 +31,6 @@
 #include "verbs/arguments.h"
 #include "verbs/notes.h"
 #include "verbs/settings.h"
-#include "verbs/sweep/board.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -200,7 +199,6 @@ int run(const std::vector<std::string>& words) {
       throw Error("[export] only env.* settings may differ from training, got '" + setting + "'");
   const std::string& name = arguments.positional()[0];
   const auto named = run_named(name);
-  if (const auto swept = sweep::sweep_named(name)) throw sweep::several_trials(*swept);
   if (!named) throw no_run(name);
   const auto samples_file = arguments.output("--samples");
   std::string file = arguments.output("--onnx").value_or("");

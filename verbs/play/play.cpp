@@ -17,6 +17,7 @@
 #include "base/picture/no_picture.h"
 #include "engine/host/machine.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/several_runs.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/notes.h"
@@ -27,7 +28,6 @@
 #include "verbs/play/serve.h"
 #include "verbs/play/signals.h"
 #include "verbs/recording.h"
-#include "verbs/sweep/board.h"
 #include "verbs/table.h"
 #include "verbs/train/seed_runs.h"
 #include "verbs/verb.h"
@@ -96,9 +96,7 @@ Request request_of(const Arguments& arguments) {
     request.env = &trained->env();
     settings = env_settings(trained->table());
     request.names.push_back(first);
-  } else if (const auto swept = sweep::sweep_named(first); !named && swept) {
-    throw sweep::several_trials(*swept);
-  } else if (!named && !runs_in(first).empty()) {
+  } else if (!named && (several_runs(first) || !runs_in(first).empty())) {
     throw no_run(first);
   } else if (!named && (first.find('/') != first.npos || path_exists(first))) {
     throw Error("[play] " + first + " is no run; name the folder of one, or an environment");

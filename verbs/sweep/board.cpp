@@ -95,11 +95,6 @@ void count_trial(const std::string& folder, RunRow& sweep) {
 
 bool is_sweep(const std::string& folder) { return path_exists(folder + "/sweep.json"); }
 
-std::optional<std::string> sweep_named(const std::string& name) {
-  const auto named = folder_named(name, is_sweep);
-  return named ? std::optional(named->folder) : std::nullopt;
-}
-
 RunRow sweep_row(const std::string& folder, const std::string& name) {
   RunRow row{.name = name, .path = folder, .status = {}};
   int64_t begun = 0, ended = 0;
@@ -124,38 +119,6 @@ RunRow sweep_row(const std::string& folder, const std::string& name) {
     row.status.state = "unknown", row.status.message = e.what();
   }
   return row;
-}
-
-Error several_trials(const std::string& folder) {
-  constexpr size_t kMostNamed = 5;
-  struct Trained {
-    double score;  // NaN: none yet
-    std::string run;
-  };
-  std::vector<Trained> trials;
-  for (const std::string& number : list_dir(folder + "/trials")) {
-    const std::string trial = folder + "/trials/" + number, run = trial + "/run";
-    if (!is_run(run) && !train::is_seeds(run)) continue;
-    double score = NAN;
-    try {
-      score = real(read_json(trial + "/trial.json", "remove " + trial).at("score"));
-    } catch (const Error&) {
-      // what it came to is not known, and there it lies
-    } catch (const Json::exception&) {
-    }
-    trials.push_back({score, run});
-  }
-  if (trials.empty())
-    return Error("[" + folder + "] is a sweep, and none of its trials has a run yet");
-  std::ranges::stable_sort(trials, [](const Trained& a, const Trained& b) {
-    return !std::isnan(a.score) && (std::isnan(b.score) || a.score > b.score);
-  });
-  std::string text;
-  for (size_t i = 0; i < std::min(trials.size(), kMostNamed); ++i)
-    text += (i > 0 ? ", " : "") + trials[i].run;
-  if (trials.size() > kMostNamed)
-    text += " and " + std::to_string(trials.size() - kMostNamed) + " more";
-  return Error("[" + folder + "] is a sweep; name one of its trials, best first: " + text);
 }
 
 std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials) {

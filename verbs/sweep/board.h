@@ -15,7 +15,6 @@
 #include <string>
 #include <vector>
 
-#include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/search/asha.h"
 #include "base/search/sampler.h"
@@ -93,14 +92,9 @@ class Board {
 
 /// Whether the folder holds a sweep.
 bool is_sweep(const std::string& folder);
-/// The folder of a sweep that people call FOLDER, or FOLDER@CHECKPOINT as they do runs.
-std::optional<std::string> sweep_named(const std::string& name);
 /// A sweep as one row, called `name`: "5 of 6 trials ended", the steps of all, the best score of
 /// those that finished. Its state is "unknown" where a file of it is damaged.
 RunRow sweep_row(const std::string& folder, const std::string& name);
-/// What is said of a sweep where one policy is asked for: the folders of its trials' runs, those
-/// with the best scores first.
-Error several_trials(const std::string& folder);
 
 std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials);
 
