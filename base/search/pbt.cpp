@@ -14,6 +14,8 @@ constexpr int64_t kShare = 5;   // a fifth at either end
 double explored(const Dimension& d, double value, Draws& draws) {
   const double u = draws.uniform(), v = draws.uniform();
   if (d.kind == Dimension::Kind::choice) return u < kAnew ? d.from_unit(v) : value;
+  // of powers of two the next one
+  if (d.powers) return std::clamp(value * (u < 0.5 ? 0.5 : 2), d.low, d.high);
   double next = value * (u < 0.5 ? kShrink : kGrow);
   // a whole number moves at least by one
   if (d.kind == Dimension::Kind::integer) {

@@ -8,6 +8,7 @@
 #include "base/search/asha.h"
 #include "base/search/importance.h"
 #include "base/search/sampler.h"
+#include "tests/errors.h"
 
 namespace maglev::search {
 namespace {
@@ -43,9 +44,51 @@ TEST(SearchSpace, reads_what_people_write) {
   EXPECT_EQ(epochs.text(epochs.from_unit(1)), "10");
   const Dimension sizes = parse_dimension("ppo.epochs=4,8,16", kKnown);
   EXPECT_EQ(sizes.text(sizes.from_unit(0.5)), "8");
-  // the ranges of the option table
-  EXPECT_EQ(parse_dimension("ppo.lr", kKnown).high, 10);
   EXPECT_EQ(parse_dimension("ppo.optimizer", kKnown).choices.size(), 2u);
+  // a list is one value
+  const Dimension lists = parse_dimension("ppo.optimizer=[64,64],[32]", kKnown);
+  EXPECT_EQ(lists.choices, (std::vector<std::string>{"[64,64]", "[32]"}));
+  for (const char* text : {"ppo.lr=1e-05..0.01:log", "ppo.epochs=1..10", "ppo.epochs=4..64:pow2",
+                           "ppo.optimizer=adam,muon"})
+    EXPECT_EQ(parse_dimension(text, kKnown).written(), text);
+}
+
+TEST(SearchSpace, a_name_alone_is_searched_around_what_it_is) {
+  struct Case {
+    Setting setting;
+    const char* searched;
+  };
+  const double most = 65536;
+  for (const auto& [setting, searched] : std::vector<Case>{
+           {{.name = "lr", .low = 0, .high = 10, .now = 1e-3f}, "lr=1e-04..0.01:log"},
+           {{.name = "eps", .low = 0, .high = 2, .now = 0.1}, "eps=0.01..1:log"},
+           // what is not far from its end, shares, and numbers of both signs have ranges to search
+           {{.name = "beta", .low = 0, .high = 1, .now = 0.5}, "beta=0..1"},
+           {{.name = "end", .low = 0, .high = 1, .now = 0}, "end=0..1"},
+           {{.name = "log_std", .low = -10, .high = 5, .now = 0}, "log_std=-10..5"},
+           // discounts by how much is missing to 1
+           {{.name = "gamma", .low = 0, .high = 1, .now = 0.98f}, "gamma=0.8..1"},
+           {{.name = "open", .low = 0, .high = INFINITY, .now = 2}, "open=0.2..20:log"},
+           {{.name = "epochs", .kind = Kind::integer, .low = 1, .high = 1000, .now = 10},
+            "epochs=3..40:log"},
+           {{.name = "layers", .kind = Kind::integer, .low = 0, .high = 8, .now = 2},
+            "layers=0..8"},
+           {{.name = "units", .kind = Kind::integer, .low = 0, .high = most, .now = 64},
+            "units=8..512:pow2"},
+           {{.name = "classes", .kind = Kind::integer, .low = 12, .high = 255, .now = 64},
+            "classes=16..128:pow2"},
+       }) {
+    EXPECT_EQ(parse_dimension(setting.name, {setting}).written(), searched);
+  }
+  const auto refused = [](const Setting& setting) {
+    return error_of([&] { parse_dimension(setting.name, {setting}); });
+  };
+  const std::string memory =
+      refused({.name = "memory", .kind = Kind::integer, .low = 0, .high = most, .now = 0});
+  EXPECT_TRUE(contains(memory, "is 0 now, and may be up to 65536, which tells nothing") &&
+              contains(memory, "say memory=0,16,64,256"))
+      << memory;
+  EXPECT_TRUE(contains(refused({.name = "kl", .low = 0, .high = 100, .now = 0}), "kl=low..high"));
 }
 
 TEST(SearchSpace, answers_mistakes_with_what_was_expected) {
@@ -56,6 +99,9 @@ TEST(SearchSpace, answers_mistakes_with_what_was_expected) {
   EXPECT_NE(refusal("ppo.lr=1..0").find("low must lie below high"), std::string::npos);
   EXPECT_NE(refusal("ppo.lr=0..1:log").find("no logarithm"), std::string::npos);
   EXPECT_NE(refusal("ppo.lr=0..1:lin").find(":log"), std::string::npos);
+  EXPECT_NE(refusal("ppo.lr=1e-4...1e-2").find("two dots"), std::string::npos);
+  EXPECT_NE(refusal("ppo.lr=1..2:pow2").find("whole numbers from one power"), std::string::npos);
+  EXPECT_NE(refusal("ppo.epochs=3..8:pow2").find("64..1024:pow2"), std::string::npos);
   EXPECT_NE(refusal("ppo.lr=-1..1").find("must lie in [0, 10]"), std::string::npos);
   EXPECT_NE(refusal("ppo.epochs=1.5..3").find("whole number"), std::string::npos);
   EXPECT_NE(refusal("ppo.clip").find("no range"), std::string::npos);
@@ -70,6 +116,39 @@ TEST(SearchSpace, values_survive_the_way_to_units_and_back) {
     const double last = d.kind == Kind::choice ? 2 : d.high;
     for (double value = d.kind == Kind::choice ? 0 : d.low; value <= last; ++value)
       EXPECT_EQ(d.from_unit(d.to_unit(value)), value) << text;
+  }
+}
+
+TEST(SearchSpace, powers_of_two_are_alike_and_nothing_lies_between) {
+  const Dimension d = parse_dimension("ppo.epochs=4..64:pow2", kKnown);
+  double sum = 0;
+  for (double value : {4, 8, 16, 32, 64}) {
+    EXPECT_EQ(d.from_unit(d.to_unit(value)), value);
+    EXPECT_NEAR(d.cell(value), 0.2, 1e-12);
+    sum += d.to_unit(value);
+  }
+  EXPECT_NEAR(sum, 2.5, 1e-12);
+  EXPECT_EQ(d.from_unit(0), 4);
+  EXPECT_EQ(d.from_unit(1), 64);
+  SearchSpace space;
+  space.add(d);
+  for (const auto& sampler : sampler_table()) {
+    std::vector<SearchTrial> trials;
+    for (int64_t number = 0; number < 24; ++number) {
+      const auto proposal =
+          sampler.ask({.space = space, .trials = trials, .seed = 3, .number = number},
+                      {.start = 4, .population = 4});
+      ASSERT_TRUE(proposal) << sampler.name;
+      const double value = proposal->values[0];
+      EXPECT_TRUE(value >= 4 && value <= 64 && std::exp2(std::round(std::log2(value))) == value)
+          << sampler.name << " " << value;
+      trials.push_back({.number = number,
+                        .values = proposal->values,
+                        .state = TrialState::finished,
+                        .score = -std::abs(value - 16),
+                        .cost = 1,
+                        .ended = number + 1});
+    }
   }
 }
 

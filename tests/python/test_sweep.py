@@ -129,6 +129,7 @@ def test_a_crash_is_a_failed_trial_and_the_sweep_goes_on(engine, tmp_path):
     done = engine("sweep", "ppo", "cartpole", *space, *SMALL, "--trials", 6, "--sampler", "random", "--out", folder)
     assert done.returncode == 0, done.stderr
     states = {trial["settings"][0]: trial["state"] for trial in trials_of(folder)}
+    assert f" failed, of which {folder}/trials/*/trial.json say why\n" in done.stdout
     assert states == {"ppo.minibatch=32": "finished", "ppo.minibatch=100000": "failed"}
     failed = [trial for trial in trials_of(folder) if trial["state"] == "failed"]
     assert all("ppo.minibatch" in trial["message"] for trial in failed)
@@ -192,6 +193,8 @@ def test_several_seeds_a_trial_are_scored_by_their_mean(engine, tmp_path):
         (["--space", "ppo.lr=1e-5..1e-2", "ppo.lr=1e-3"], "ppo.lr=1e-3 would count in no trial; leave out one of them"),
         (["--space", "ppo.lr=0..1:log"], "no logarithm"),
         (["--space", "ppo.optimizer=adam,sgd"], "known: adam, muon"),
+        (["--space", "ppo.network.memory"], "ppo.network.memory] is 0 now, and may be up to 65536"),
+        (["--space", "ppo.network.hidden"], "in brackets where it is a list: [64,64],[256,256]"),
         (["--space", "seed=1..3"], "does not make a policy better"),
         ([], "nothing to search"),
         (["--space", "ppo.lr", "--sampler", "tpee"], "did you mean tpe"),
@@ -257,6 +260,30 @@ def test_a_space_from_a_file_and_a_script_for_slurm(engine, tmp_path):
     assert [d["name"] for d in json.loads((folder / "sweep.json").read_text())["space"]] == ["ppo.lr", "ppo.optimizer"]
 
 
+def test_a_name_alone_is_searched_around_what_it_is_and_said(engine, tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("ppo:\n  network: {hidden: [[16, 16], [8]]}\n")
+    words = ["--space", "ppo.lr", "--space", "ppo.rollout", "--space", space]
+    more = ["--bare", "train.steps=1000", "--trials", 3, "--parallel", 1, "--out", tmp_path / "s"]
+    done = engine("sweep", "ppo", "cartpole", *words, *more, "ppo.epochs=1")
+    assert done.returncode == 0, done.stderr
+    said = "searches ppo.lr=3e-05..0.003:log ppo.rollout=16..1024:pow2 ppo.network.hidden=[16, 16],[8]\n"
+    assert said in done.stderr
+    assert f"best settings: ./maglev train ppo cartpole --bare --config {tmp_path}/s/best.yaml\n" in done.stdout
+    for trial in trials_of(tmp_path / "s"):
+        rollout = int(trial["settings"][1].split("=")[1])
+        assert trial["state"] == "finished" and 16 <= rollout <= 1024 and rollout & (rollout - 1) == 0
+        assert trial["settings"][2] in ("ppo.network.hidden=[16, 16]", "ppo.network.hidden=[8]")
+
+
+def test_a_file_that_is_no_space_says_how_one_is_written(engine, tmp_path):
+    space = tmp_path / "space.yaml"
+    space.write_text("ppo:\n  lr: {min: 1e-5, max: 1e-2}\n")
+    done = engine("sweep", "ppo", "cartpole", "--space", space, "--out", tmp_path / "s")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert f"{space} is to have lines such as ppo.lr: 1e-5..1e-2:log" in done.stderr, done.stderr
+
+
 def test_a_missing_optuna_is_one_clear_error(engine, tmp_path):
     done = engine(*words(tmp_path / "s", "--backend", "optuna"), env={"MAGLEV_OPTUNA_PYTHON": "/usr/bin/false-python"})
     assert done.returncode == 2
@@ -269,9 +296,11 @@ def test_optuna_stands_behind_the_same_interface(engine, tmp_path):
         pytest.skip("Optuna is not installed")
     folder = tmp_path / "s"
     done = engine(
-        *words(folder, "--trials", 3, "--backend", "optuna", "--parallel", 1), env={"MAGLEV_OPTUNA_PYTHON": python}
+        *words(folder, "--space", "ppo.minibatch=16..64:pow2", "--trials", 3, "--backend", "optuna", "--parallel", 1),
+        env={"MAGLEV_OPTUNA_PYTHON": python},
     )
     assert done.returncode == 0, done.stderr
+    assert {trial["values"][3] for trial in trials_of(folder)} <= {16, 32, 64}
     assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 3
 
 

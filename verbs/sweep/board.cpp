@@ -34,6 +34,8 @@ Json json_of(const search::Dimension& d) {
                  {"high", d.high},
                  {"log", d.log},
                  {"integer", d.kind == search::Dimension::Kind::integer}});
+  // sweeps of before there were such say nothing of it
+  if (d.powers) json["powers_of_two"] = true;
   return json;
 }
 

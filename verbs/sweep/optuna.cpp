@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -92,15 +93,20 @@ Json ask(const std::string& python, const Json& question) {
   return answer;
 }
 
+// Optuna has no powers of two: it is asked for their exponents
+double for_optuna(const search::Dimension& d, double value) {
+  return d.powers ? std::log2(value) : value;
+}
+
 Json json_of(const search::SearchSpace& space) {
   Json list = Json::array();
   for (const search::Dimension& d : space.dimensions())
     list.push_back(d.kind == search::Dimension::Kind::choice
                        ? Json{{"name", d.name}, {"choices", d.choices}}
                        : Json{{"name", d.name},
-                              {"low", d.low},
-                              {"high", d.high},
-                              {"log", d.log},
+                              {"low", for_optuna(d, d.low)},
+                              {"high", for_optuna(d, d.high)},
+                              {"log", d.log && !d.powers},
                               {"integer", d.kind == search::Dimension::Kind::integer}});
   return list;
 }
@@ -121,20 +127,26 @@ std::string find_optuna(const std::string& sampler) {
 
 search::Proposal ask_optuna(const std::string& python, const std::string& sampler,
                             const search::Question& question) {
+  const auto& dimensions = question.space.dimensions();
   Json trials = Json::array();
-  for (const search::SearchTrial& trial : question.trials)
-    trials.push_back({{"values", trial.values},
+  for (const search::SearchTrial& trial : question.trials) {
+    search::Values values = trial.values;
+    for (size_t d = 0; d < values.size(); ++d) values[d] = for_optuna(dimensions[d], values[d]);
+    trials.push_back({{"values", values},
                       {"state", name_of(trial.state)},
                       {"score", finite_or_null<Json>(trial.score)}});
+  }
   const uint64_t seed = (question.seed * kSeedStep + uint64_t(question.number)) & kSeedMask;
   const Json answer = ask(python, {{"sampler", sampler},
                                    {"seed", seed},
                                    {"space", json_of(question.space)},
                                    {"trials", std::move(trials)}});
-  const auto values = answer["values"].get<search::Values>();
+  auto values = answer["values"].get<search::Values>();
   if (values.size() != question.space.size())
     throw Error("[sweep] Optuna answered with " + std::to_string(values.size()) + " values for " +
                 std::to_string(question.space.size()) + " settings");
+  for (size_t d = 0; d < values.size(); ++d)
+    if (dimensions[d].powers) values[d] = std::exp2(values[d]);
   return {.values = values};
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/core/file.h"
 #include "base/core/printed.h"
+#include "base/core/shell_word.h"
 #include "base/picture/chart.h"
 #include "base/search/importance.h"
 #include "engine/algo/experiment.h"
@@ -41,9 +42,7 @@ std::vector<std::string> cells_of(const Board& board, const BoardTrial& row) {
                                  short_text(row.trial.cost, "%.1f"), name_of(row.trial.state)};
   const auto& dimensions = board.request().space.dimensions();
   for (size_t d = 0; d < dimensions.size(); ++d)
-    cells.push_back(dimensions[d].kind == Dimension::Kind::real
-                        ? short_text(row.trial.values[d])
-                        : dimensions[d].text(row.trial.values[d]));
+    cells.push_back(dimensions[d].brief(row.trial.values[d]));
   return cells;
 }
 
@@ -130,6 +129,15 @@ std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, 
   return table.text(probe_terminal(STDOUT_FILENO));
 }
 
+std::string best_command(const Board& board, const BoardTrial& best) {
+  const SweepRequest& request = board.request();
+  // a member of a population has its networks from others: its run is what can be gone on with
+  if (request.sampler == "pbt")
+    return "./maglev eval " + shell_word(board.folder_of(best.trial.number) + "/run");
+  return "./maglev train " + request.algo + " " + request.env + " --bare --config " +
+         shell_word(board.folder() + "/best.yaml");
+}
+
 std::string best_yaml(const Board& board, const BoardTrial& best) {
   return "# trial " + std::to_string(best.trial.number) + " of a sweep: score " +
          short_text(best.trial.score) + " in " + short_text(best.trial.cost, "%.1f") + " s\n" +
@@ -146,6 +154,7 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
     return std::to_string(std::ranges::count(known, state, &search::SearchTrial::state));
   };
   page.parts.push_back(CommandLine{command});
+  page.parts.push_back(Paragraph{"Searched: " + request.space.written()});
   page.parts.push_back(Paragraph{count(TrialState::finished) + " trials finished, " +
                                  count(TrialState::stopped) + " stopped early, " +
                                  count(TrialState::failed) + " failed, " +
@@ -157,11 +166,7 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
   std::string words;
   for (const std::string& setting : board.settings_of(rows[0]->trial.values))
     words += " " + setting;
-  // a member of a population has its networks from others: its run is what can be gone on with
-  page.parts.push_back(CommandLine{
-      request.sampler == "pbt" ? "./maglev eval " + board.folder_of(rows[0]->trial.number) + "/run"
-                               : "./maglev train " + request.algo + " " + request.env +
-                                     " --bare --config " + board.folder() + "/best.yaml"});
+  page.parts.push_back(CommandLine{best_command(board, *rows[0])});
   page.parts.push_back(Paragraph{"The best trial's own settings:" + words});
   ReportTable table{.headings = {"trial", "score", "seconds", "state"}, .rows = {}};
   for (const Dimension& d : request.space.dimensions()) table.headings.push_back(d.name);

@@ -13,6 +13,8 @@ namespace maglev::verbs::sweep {
 std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials, bool by_cost);
 /// The best trials as a table for people; at most `most`.
 std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, size_t most);
+/// What trains with the best trial's settings, or judges it where those alone do not make it (pbt).
+std::string best_command(const Board& board, const BoardTrial& best);
 /// Settings of one trial as YAML, for --config: what all share and what it tried.
 std::string best_yaml(const Board& board, const BoardTrial& best);
 /// Importance, history, slices and score against seconds.

@@ -10,6 +10,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/find.h"
+#include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
@@ -36,13 +37,15 @@ namespace {
 
 constexpr size_t kTableRows = 10;
 constexpr size_t kMaxSpaceBytes = 1 << 20;
+constexpr const char* kFileLine = "lines such as ppo.lr: 1e-5..1e-2:log";
 
 Grammar grammar() {
   return {
       .flags =
           {{"--space", "SPACE",
-            "NAME=low..high, NAME=low..high:log, NAME=a,b,c, NAME (its own range), or a YAML file "
-            "of such; may be given several times"},
+            "NAME=low..high, NAME=low..high:log, NAME=64..1024:pow2, NAME=a,b,c, NAME (its "
+            "choices, "
+            "or around what it is), or a YAML file of such; may be given several times"},
            {"--sampler", "NAME", "random, tpe (default), cmaes, pareto or pbt"},
            {"--scheduler", "NAME", "asha stops trials early; none (default)"},
            {"--trials", "N", "how many (default 50)"},
@@ -67,10 +70,24 @@ Grammar grammar() {
       .settings = true};
 }
 
+// not a number where it is none
+double number_now(const Field& field) {
+  return std::visit(
+      []<class T>(const T& member) -> double {
+        if constexpr (std::is_pointer_v<T>)
+          if constexpr (std::is_arithmetic_v<std::remove_pointer_t<T>>) return double(*member);
+        return NAN;
+      },
+      field.member);
+}
+
 std::vector<search::Setting> known_settings(const OptionTable& table) {
   std::vector<search::Setting> known;
   for (const Field& field : table.fields()) {
-    search::Setting setting{.name = field.name, .low = field.rule.min, .high = field.rule.max};
+    search::Setting setting{.name = field.name,
+                            .low = field.rule.min,
+                            .high = field.rule.max,
+                            .now = number_now(field)};
     using Kind = search::Dimension::Kind;
     const auto is = [&]<class T>(T*) { return std::holds_alternative<T*>(field.member); };
     if (is((int32_t*)nullptr) || is((int64_t*)nullptr) || is((uint64_t*)nullptr))
@@ -84,6 +101,13 @@ std::vector<search::Setting> known_settings(const OptionTable& table) {
   return known;
 }
 
+// a value that is a list itself, such as layers, in brackets
+std::string value_text(const YAML::Node& value) {
+  YAML::Emitter text;
+  text << YAML::Flow << value;
+  return value.IsScalar() ? value.Scalar() : text.c_str();
+}
+
 // dotted names of nested maps; a list becomes its values by commas
 void add_lines(const YAML::Node& node, const std::string& name, std::vector<std::string>& lines) {
   if (node.IsMap()) {
@@ -94,22 +118,29 @@ void add_lines(const YAML::Node& node, const std::string& name, std::vector<std:
   }
   std::string values;
   if (node.IsSequence())
-    for (const auto& item : node) values += (values.empty() ? "" : ",") + item.as<std::string>();
+    for (const auto& item : node) values += (values.empty() ? "" : ",") + value_text(item);
   else if (node.IsScalar()) values = node.as<std::string>();
   lines.push_back(values.empty() ? name : name + "=" + values);
 }
 
-std::vector<std::string> space_lines(const std::vector<std::string>& given) {
-  std::vector<std::string> lines;
+// dimensions as people write them, and the file that they stand in; empty: the command line
+struct SpaceLine {
+  std::string text, file;
+};
+
+std::vector<SpaceLine> space_lines(const std::vector<std::string>& given) {
+  std::vector<SpaceLine> lines;
   for (const std::string& word : given) {
     if (!word.ends_with(".yaml") && !word.ends_with(".yml")) {
-      lines.push_back(word);
+      lines.push_back({word, ""});
       continue;
     }
     try {
       const YAML::Node file = YAML::Load(read_file(word, kMaxSpaceBytes));
-      if (!file.IsMap()) throw Error("[" + word + "] expects lines such as ppo.lr: 1e-5..1e-2:log");
-      add_lines(file, "", lines);
+      if (!file.IsMap()) throw Error("[" + word + "] expects " + kFileLine);
+      std::vector<std::string> texts;
+      add_lines(file, "", texts);
+      for (const std::string& text : texts) lines.push_back({text, word});
     } catch (const YAML::Exception& error) {
       throw Error("[" + word + "] is no YAML: " + error.what());
     }
@@ -121,11 +152,20 @@ std::vector<std::string> space_lines(const std::vector<std::string>& given) {
   return lines;
 }
 
+search::Dimension dimension_of(const SpaceLine& line, const std::vector<search::Setting>& known) {
+  try {
+    return search::parse_dimension(line.text, known);
+  } catch (const Error& error) {
+    if (line.file.empty()) throw;
+    throw Error(std::string(error.what()) + "; " + line.file + " is to have " + kFileLine);
+  }
+}
+
 search::SearchSpace space_of(const Arguments& arguments, const Experiment& experiment) {
   const auto known = known_settings(experiment.table());
   search::SearchSpace space;
-  for (const std::string& line : space_lines(arguments.values("--space"))) {
-    const search::Dimension d = search::parse_dimension(line, known);
+  for (const SpaceLine& line : space_lines(arguments.values("--space"))) {
+    const search::Dimension d = dimension_of(line, known);
     if (d.name == "seed" || d.name == "threads" || d.name == "device" ||
         d.name == "train.init_from")
       throw Error("[--space " + d.name + "] does not make a policy better; leave it out");
@@ -177,22 +217,12 @@ SweepRequest request_of(const Arguments& arguments, const Experiment& experiment
   return request;
 }
 
-// in one pair of quotes, for a shell
-std::string quoted_word(const std::string& word) {
-  if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                             "_-./=:,+") == word.npos)
-    return word;
-  std::string out = "'";
-  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
-}
-
 // the command as it was given, without what is of this process alone
 std::string command_of(const std::vector<std::string>& words) {
   std::string text = "./maglev sweep";
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--slurm") ++i;
-    else if (!words[i].starts_with("--slurm=")) text += " " + quoted_word(words[i]);
+    else if (!words[i].starts_with("--slurm=")) text += " " + shell_word(words[i]);
   }
   return text;
 }
@@ -250,6 +280,7 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
 
+  print_notes({"searches " + board.request().space.written()});
   const RunOutcome outcome = work(board, experiment, options);
   auto trials = board.trials();
   const size_t copies =
@@ -261,19 +292,20 @@ int run(const std::vector<std::string>& words) {
     print(table_of(board, trials, kTableRows));
     if (copies > 0)
       print(std::to_string(copies) + " more had settings that were tried, and their scores\n");
-    const std::string run = board.folder_of(best[0]->trial.number) + "/run";
-    // a member's networks come down from others: its settings alone do not make it again
-    if (board.request().sampler == "pbt") print("\nbest policy: " + run + "\n");
-    else print("\nbest settings: " + out + "/best.yaml, for --bare --config\n");
+    const bool policy = board.request().sampler == "pbt";
+    print((policy ? "\nbest policy: " : "\nbest settings: ") + best_command(board, *best[0]) +
+          "\n");
   }
+  const auto failed = std::ranges::count_if(
+      trials, [](const BoardTrial& row) { return row.trial.state == search::TrialState::failed; });
+  if (failed > 0)
+    print(std::to_string(failed) + " failed, of which " + out + "/trials/*/trial.json say why\n");
   print("page: " + out + "/report.html\n");
   if (outcome != RunOutcome::finished) {
-    std::fprintf(stderr, "stopped; the same command goes on\n");
+    std::fprintf(stderr, "stopped; the same command goes on: %s\n", command.c_str());
     return train::kStopped;
   }
-  if (!trials.empty() && std::ranges::all_of(trials, [](const BoardTrial& row) {
-        return row.trial.state == search::TrialState::failed;
-      }))
+  if (!trials.empty() && failed == std::ssize(trials))
     throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
   return 0;
 }

@@ -265,8 +265,9 @@ class Worker {
     if (task.trial.state == TrialState::running) return;
     line_.clear();
     std::string settings;
-    for (const std::string& setting : board_.settings_of(task.trial.values))
-      settings += " " + setting;
+    const auto& dimensions = board_.request().space.dimensions();
+    for (size_t d = 0; d < dimensions.size(); ++d)
+      settings += " " + dimensions[d].name + "=" + dimensions[d].brief(task.trial.values[d]);
     std::fprintf(stderr, "trial %ld %s: %s in %.1f s%s%s%s\n", long(task.trial.number),
                  name_of(task.trial.state), score_text(task.trial.score).c_str(), task.trial.cost,
                  settings.c_str(), task.message.empty() ? "" : "; ", task.message.c_str());
