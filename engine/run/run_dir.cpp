@@ -16,6 +16,7 @@
 #include "base/core/thread_pool.h"
 #include "base/core/words.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/given.h"
 #include "engine/run/several_runs.h"
 
 namespace maglev {
@@ -179,8 +180,7 @@ RunDir RunDir::open(const std::string& path) {
   const std::string trimmed = without_slashes(path);
   if (!is_run(trimmed)) throw no_run(trimmed);
   RunDir run(trimmed, FileLock(trimmed + "/" + kLock));
-  for (const char* name :
-       {"config.yaml", "reproduce.md", "memory.json", "dataset.txt", "given.txt"})
+  for (const char* name : {"config.yaml", "reproduce.md", "memory.json", "dataset.txt", kGivenFile})
     if (path_exists(trimmed + "/" + name))
       run.written_[name] = read_file(trimmed + "/" + name, kMaxSmallFileBytes);
   return run;

@@ -5,7 +5,7 @@
 //   run.json       state, times, steps, process   log.txt       lines for people
 //   run.lock       held while a process trains    memory.json   what the run was planned to hold
 //   dataset.txt    the files it learns from, where it does
-//   given.txt      the settings that were given, for train --continue
+//   given.txt      the settings that were given, at first and later (given.h)
 //   metrics.jsonl, events.out.tfevents.*, checkpoints/ by others
 
 #include <cstdint>

@@ -19,6 +19,7 @@
 #include "engine/play/league.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
+#include "engine/run/given.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
@@ -160,7 +161,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   dir.write_config(experiment.table().yaml());
   dir.write_reproduce(reproduce_of(trainer, request));
   dir.write("memory.json", memory.json());
-  if (!request.given.empty()) dir.write("given.txt", request.given);
+  dir.write(kGivenFile, request.given);
   if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
   Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
   if (!dir.moved_aside().empty())
@@ -289,6 +290,20 @@ std::vector<std::string> replay_notes(Trainer& trainer, const RunOptions& began)
   return notes;
 }
 
+// `command`: what one that was started again gave, a line each; empty: it is a resume
+void write_given(RunDir& dir, const std::string& when, const std::string& command,
+                 const std::vector<std::string>& resumed) {
+  const std::string path = dir.path() + "/" + kGivenFile;
+  if (path_exists(path)) {
+    const std::string account = read_file(path, kMaxGivenBytes);
+    dir.write(kGivenFile, command.empty() ? with_resume(account, when, resumed)
+                                          : with_command(account, when, command));
+  } else if (!command.empty()) {
+    // of a run that began before it was kept: what is given now is what is compared later
+    dir.write(kGivenFile, command);
+  }
+}
+
 RunOutcome continue_run(const std::string& folder, const std::vector<std::string>& overrides,
                         const RunRequest& request) {
   check_sinks(request.sinks);
@@ -305,8 +320,12 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const RunOptions began = trained->run;
   const std::string judged_before = judged_once_in(*trained);
   // what is given as it is already changes nothing, not even what it stands for
-  for (const auto& o : overrides)
-    if (!holds_already(experiment->table(), o)) experiment->table().override_with(o);
+  std::vector<std::string> given;
+  for (const auto& o : overrides) {
+    if (holds_already(experiment->table(), o)) continue;
+    experiment->table().override_with(o);
+    given.push_back(o);
+  }
   std::vector<std::string> replaced;
   std::string judged;
   const Placement asked = naming_edits(folder, edits, [&] {
@@ -329,8 +348,8 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   Placement placement = settle_precision(*experiment, asked);
   Processes processes(*experiment, request.process, placement, checkpoint->dir);
   RunTrace trace(experiment->trace, placement.device.is_cuda());
-  const auto made = naming_edits(
-      folder, edits, [&] { return std::make_unique<Trainer>(*experiment, placement); });
+  const auto made = naming_edits(folder, edits,
+                                 [&] { return std::make_unique<Trainer>(*experiment, placement); });
   Trainer& trainer = *made;
   const auto changes = old.changes_to(Settings(experiment->table()));
   expect_replay_kept(trainer, began, changes);
@@ -351,7 +370,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     dir.move_config_aside(identity.step);
     dir.write_config(experiment->table().yaml());
   }
-  if (!request.given.empty()) dir.write("given.txt", request.given);
+  write_given(dir, "at step " + std::to_string(identity.step), request.given, given);
 
   // what was continued, from where and with what changes stays on record
   const Continued record{.how = reproduce_of(trainer, request),

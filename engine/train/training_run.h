@@ -16,8 +16,8 @@ struct RunRequest {
   std::vector<std::string> sinks;    ///< names; empty: those on by default
   std::vector<std::string> command;  ///< argv, for reproduce.md
   std::vector<std::string> notes;    ///< said when a new run begins, e.g. by Experiment::settle
-  std::string given = {};  ///< kept as given.txt, a line each; empty: what was there stays
-  Hooks hooks = {};        ///< for programs that embed this
+  std::string given = {};            ///< for given.txt (engine/run/given.h), a line each
+  Hooks hooks = {};                  ///< for programs that embed this
   /// A command that calls train_process with the word behind it: how the setting processes starts
   /// the further ones; empty: they are refused.
   std::vector<std::string> process = {};

@@ -504,6 +504,9 @@ def test_a_finished_run_is_extended(engine, tmp_path):
     a, b = newest_manifest(short), newest_manifest(whole)
     assert a["state_hash"] == b["state_hash"]
     assert (short / f"config.before-{STEPS // 2}.yaml").exists()
+    # what was given stays, and what was given later stands behind it
+    first, later = (short / "given.txt").read_text().split(f"# resumed at step {STEPS // 2}, with:\n")
+    assert f"train.steps={STEPS // 2}\n" in first and later == f"train.steps={STEPS}\n"
 
 
 def test_the_number_of_threads_does_not_change_a_run(engine, tmp_path):
@@ -639,6 +642,21 @@ def test_a_command_that_is_given_otherwise_changes_the_run_and_back(engine, tmp_
     # less than was done is done
     done = engine(*words, "ppo.lr=0.001", "train.steps=640")
     assert done.returncode == 0 and "is finished" in done.stdout
+    begun, *again = (run / "given.txt").read_text().split("# started again at step ")
+    assert "ppo.lr=0.001\n" in begun and [text.split(",")[0] for text in again] == ["640", "1280"]
+    assert "ppo.lr=0.002\n" in again[0] and "ppo.lr=0.001\n" in again[1] and "train.steps=1920\n" in again[1]
+
+
+def test_a_job_that_is_started_again_goes_on_as_it_was_resumed(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", "--bare", "--out", run, "--continue", "--sinks", "jsonl"]
+    words += ["train.steps=640", "env.count=4", "ppo.rollout=16"]
+    assert engine(*words).returncode == 0
+    given = (run / "given.txt").read_text()
+    assert engine("train", "--resume", run, "train.steps=1280", "ppo.rollout=16").returncode == 0
+    assert (run / "given.txt").read_text() == given + "# resumed at step 640, with:\ntrain.steps=1280\n"
+    again = engine(*words)
+    assert again.returncode == 0 and "is finished" in again.stdout
 
 
 def test_a_run_that_was_killed_as_it_began_begins_again(engine, tmp_path):

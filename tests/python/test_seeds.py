@@ -121,6 +121,8 @@ def test_seeds_train_longer_and_end_as_if_they_had_begun_so(engine, tmp_path):
         newest = [max((folder / seed).glob("checkpoints/step_*/state.safetensors")) for folder in (short, whole)]
         assert newest[0].read_bytes() == newest[1].read_bytes()
     assert "steps: 3200\n" in (short / "settings.before-3200.yaml").read_text()
+    given = (short / "given.txt").read_text()
+    assert "train.steps=3200\n" in given and given.endswith("# resumed at 3200 steps each, with:\ntrain.steps=4800\n")
 
 
 def test_seeds_that_were_stopped_as_they_were_to_train_longer_still_do(engine, tmp_path):

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <vector>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/given.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/train/seeds.h"
@@ -15,21 +15,12 @@
 namespace maglev::verbs::train {
 namespace {
 
-constexpr size_t kMostGiven = 1 << 20;  // bytes of a given.txt
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  std::istringstream in(text);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
-}
-
-// lines of `now` that the folder's given.txt does not have; without such a file none
+// lines of `now` that the folder's last command did not give; where none was written down none
 std::vector<std::string> changes_since(const std::string& folder, const std::string& now) {
-  const std::string path = folder + "/given.txt";
+  const std::string path = folder + "/" + kGivenFile;
   if (!path_exists(path)) return {};
-  const auto before = lines_of(read_file(path, kMostGiven));
-  auto changes = lines_of(now);
+  const auto before = given_by_command(read_file(path, kMaxGivenBytes));
+  auto changes = given_by_command(now);
   std::erase_if(changes, [&](const std::string& line) {
     return std::find(before.begin(), before.end(), line) != before.end();
   });

@@ -25,6 +25,7 @@
 #include "base/statistics/samples.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
+#include "engine/run/given.h"
 #include "engine/run/run_settings.h"
 #include "verbs/child.h"
 #include "verbs/json_number.h"
@@ -202,6 +203,10 @@ class Group {
     side_ = side_by_side(experiment, waiting);
     // nothing is in the way: it holds, also where this is stopped and resumed without saying so again
     if (steps_ == began) return;
+    const std::string given = folder_ + "/" + kGivenFile;
+    if (path_exists(given))
+      write_atomic(given, with_resume(read_file(given, kMaxGivenBytes),
+                                      "at " + std::to_string(began) + " steps each", {longer}));
     write_atomic(folder_ + "/settings.before-" + std::to_string(began) + ".yaml", before);
     write_atomic(path, experiment.table().yaml());
   }
@@ -351,7 +356,7 @@ std::string new_folder(const Experiment& experiment, const std::string& out) {
     make_dirs(out);
     // what begins such a folder is no reason against it: nothing was trained yet
     const auto is_beginning = [](const std::string& name) {
-      return name == "settings.yaml" || name == "given.txt";
+      return name == "settings.yaml" || name == kGivenFile;
     };
     if (const auto there = list_dir(out); !std::all_of(there.begin(), there.end(), is_beginning))
       throw Error("[" + out + "] is not empty; several seeds want a new folder" +
@@ -446,7 +451,7 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
     check_beginning(experiment.run.init_from, experiment.run.seed + uint64_t(i));
   const std::string folder = new_folder(experiment, request.out);
   write_atomic(folder + "/settings.yaml", experiment.table().yaml());
-  write_atomic(folder + "/given.txt", request.given);
+  write_atomic(folder + "/" + kGivenFile, request.given);
   Json json{{"algorithm", experiment.algo().name}, {"environment", experiment.env().name}};
   for (int64_t i = 0; i < request.count; ++i)
     json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});

@@ -3,7 +3,7 @@
 // threads reach, and at the end what they came to together.
 //   seeds.json      algorithm, environment, each seed's state, return of training and last evaluation;
 //                   mean, deviation and interval of the evaluations, or of the returns without any
-//   settings.yaml   the settings all share; given.txt those that were given
+//   settings.yaml   the settings all share; given.txt those that were given, at first and later
 //   seed-<n>/       the run of a seed; seed-<n>.txt what it printed
 //   seeds.lock      held while this group trains
 
