@@ -82,6 +82,16 @@ def test_the_mean_is_over_the_end_of_a_run_or_its_last_row(engine, tmp_path):
     assert compare(engine, run, "--over", "100")["groups"][0]["values"] == [pytest.approx(10.5)]
 
 
+def test_a_last_value_that_is_long_ago_is_told_with_what_reaches_it(engine, tmp_path):
+    run = make_run(tmp_path / "run", [1.0] * 10)
+    with open(run / "metrics.jsonl", "a") as file:
+        file.write('{"step": 1500, "speed": 1}\n')
+    done = engine("compare", run)
+    said = "no value of return_mean in its last 10 % of steps; --over 34 reaches the last one\n"
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert compare(engine, run, "--over", "34")["groups"][0]["values"] == [1]
+
+
 def test_evaluations_go_before_returns_of_training(engine, tmp_path):
     a = group(tmp_path, "a", [1, 2, 3], column="eval/return_mean")
     assert compare(engine, a)["metric"] == "eval/return_mean"
@@ -107,7 +117,10 @@ def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):
     with open(torn / "metrics.jsonl", "a") as file:
         file.write('{"step": 300, "return_me')
     assert compare(engine, torn)["groups"][0]["values"] == [2.0]
+    (tmp_path / "sweep" / "trials").mkdir(parents=True)
+    (tmp_path / "sweep" / "sweep.json").write_text("{}")
     for words, expected in (
+        ([tmp_path / "sweep"], "is a sweep, and none of its trials has a run yet"),
         ([tmp_path / "nobody"], "is not there"),
         ([tmp_path], "holds no run with metrics"),
         ([run, "--metric", "return_men"], "did you mean return_mean"),

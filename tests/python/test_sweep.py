@@ -146,6 +146,8 @@ def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):
     stopped = [trial for trial in trials if trial["state"] == "stopped"]
     assert stopped and not any(trial["state"] == "failed" for trial in trials)
     assert all(1 <= len(trial["rungs"]) <= 3 for trial in stopped)
+    best = max((trial for trial in trials if trial["state"] != "failed"), key=lambda trial: trial["score"])
+    assert ("its score is that of a rung" in done.stdout) == (best["state"] == "stopped"), done.stdout
     # who reached the second rung was among the best third of those at the first when promoted
     first = sorted((trial["rungs"][0] for trial in trials), reverse=True)
     for trial in trials:
@@ -233,6 +235,9 @@ def test_another_sweep_is_not_mixed_in(swept, engine):
     done = engine(*words(folder, "--trials", 6, "--start", 3, "--search-seed", 2))
     assert done.returncode == 2
     assert "another seed: 1 there, 2 asked for" in done.stderr
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "--space", "ppo.rollout=16..64:pow2"))
+    there = "ppo.lr=1e-05..0.1:log ppo.epochs=1..4 ppo.optimizer=adam,muon"
+    assert f"another space: {there} there, {there} ppo.rollout=16..64:pow2 asked for; " in done.stderr, done.stderr
     done = engine(*words(folder, "--trials", 6, "--start", 3, "ppo.gamma=0.5"))
     assert done.returncode == 2 and "another ppo.gamma: " in done.stderr, done.stderr
 

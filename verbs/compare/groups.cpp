@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/words.h"
 #include "base/metrics/rows.h"
@@ -81,6 +82,9 @@ void expect_each_once(const std::vector<Group>& groups) {
         throw Error("[compare] " + run + " is given twice, and no run counts as two seeds");
 }
 
+// rounded up to whole ones
+std::string whole_percent(double share) { return printed("%.0f", std::ceil(100 * share - 1e-9)); }
+
 double value_of(const std::string& run, const Metric& metric) {
   std::vector<std::pair<double, double>> found;  // step and value
   std::set<std::string> columns;
@@ -116,8 +120,9 @@ double value_of(const std::string& run, const Metric& metric) {
                 (others.empty() ? "choose another --metric" : "--metric may be " + others));
   }
   if (count == 0)
-    throw Error("[compare] " + run + " has no value of " + metric.column +
-                " in what is looked at; raise --over");
+    throw Error("[compare] " + run + " has no value of " + metric.column + " in its last " +
+                whole_percent(metric.over) + " % of steps; --over " +
+                whole_percent(1 - found.back().first / last_step) + " reaches the last one");
   return sum / count;
 }
 

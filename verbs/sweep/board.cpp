@@ -11,7 +11,7 @@
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
-#include "engine/run/run_name.h"
+#include "base/core/words.h"
 #include "verbs/json_number.h"
 #include "verbs/sweep/optuna.h"
 #include "verbs/train/seeds.h"
@@ -66,13 +66,32 @@ Json read_json(const std::string& path, const std::string& remedy) {
   }
 }
 
+// a space's dimensions as people write them
+std::string space_text(const Json& space) {
+  std::vector<std::string> words;
+  for (const Json& d : space) {
+    search::Dimension dimension{.name = d.at("name")};
+    if (d.contains("choices")) {
+      dimension.kind = search::Dimension::Kind::choice;
+      dimension.choices = d.at("choices").get<std::vector<std::string>>();
+    } else {
+      if (d.at("integer")) dimension.kind = search::Dimension::Kind::integer;
+      dimension.low = d.at("low"), dimension.high = d.at("high"), dimension.log = d.at("log");
+      dimension.powers = d.value("powers_of_two", false);
+    }
+    words.push_back(dimension.written());
+  }
+  return joined(words, " ");
+}
+
 // the first member of `asked` that is otherwise in `there`; of an object the first within it
 std::string difference(const Json& there, const Json& asked) {
   for (const auto& [name, value] : asked.items()) {
     const Json other = there.is_object() ? there.value(name, Json()) : Json();
     if (other == value) continue;
     if (value.is_object()) return difference(other, value);
-    const auto text = [](const Json& json) {
+    const auto text = [&](const Json& json) {
+      if (name == "space" && json.is_array()) return space_text(json);
       return json.is_null() ? "nothing" : json.is_string() ? json.get<std::string>() : json.dump();
     };
     return name + ": " + text(other) + " there, " + text(value) + " asked for";
@@ -137,7 +156,13 @@ Board::Board(SweepRequest request, std::string folder)
   const Json identity = identity_of(request_);
   if (path_exists(path)) {
     const Json there = read_json(path, "take another --out");
-    if (const std::string other = difference(there, identity); !other.empty())
+    std::string other;
+    try {
+      other = difference(there, identity);
+    } catch (const Json::exception&) {
+      throw Error("[" + path + "] is damaged; take another --out");
+    }
+    if (!other.empty())
       throw Error("[" + folder_ + "] holds a sweep with another " + other +
                   "; ask for the same again, or take another --out");
     return;

@@ -295,6 +295,10 @@ int run(const std::vector<std::string>& words) {
     const bool policy = board.request().sampler == "pbt";
     print((policy ? "\nbest policy: " : "\nbest settings: ") + best_command(board, *best[0]) +
           "\n");
+    if (best[0]->trial.state == search::TrialState::stopped)
+      print(
+          "its score is that of a rung: it was not trained to its end; more --trials promote "
+          "some\n");
   }
   const auto failed = std::ranges::count_if(
       trials, [](const BoardTrial& row) { return row.trial.state == search::TrialState::failed; });
