@@ -19,7 +19,8 @@ constexpr size_t kMostNamed = 5;
 
 struct Scored {
   std::string run;
-  double score = NAN;  // none is known
+  double score = NAN;    // none is known
+  bool at_rung = false;  // it was stopped early
 };
 
 // null where it is missing or damaged: what a run came to is then not known, and there it lies
@@ -39,8 +40,12 @@ std::vector<Scored> trials_of(const std::string& folder) {
   for (const std::string& number : list_dir(folder + "/trials")) {
     const std::string trial = folder + "/trials/" + number, run = trial + "/run";
     // each may be several seeds
-    if (is_run(run) || path_exists(run + kSeeds))
-      trials.push_back({run, number_in(json_at(trial + "/trial.json"), "score")});
+    if (!is_run(run) && !path_exists(run + kSeeds)) continue;
+    const nlohmann::json json = json_at(trial + "/trial.json");
+    trials.push_back(
+        {.run = run,
+         .score = number_in(json, "score"),
+         .at_rung = json.is_object() && json.value("state", nlohmann::json()) == "stopped"});
   }
   return trials;
 }
@@ -64,12 +69,16 @@ std::vector<Scored> seeds_of(const std::string& folder) {
 // "runs/s/trials/3/run (16.2), runs/s/trials/0/run (11.9) and 4 more"
 std::string best_first(std::vector<Scored> runs) {
   std::ranges::stable_sort(runs, [](const Scored& a, const Scored& b) {
-    return !std::isnan(a.score) && (std::isnan(b.score) || a.score > b.score);
+    if (std::isnan(a.score) || std::isnan(b.score))
+      return !std::isnan(a.score) && std::isnan(b.score);
+    return a.at_rung == b.at_rung ? a.score > b.score : b.at_rung;
   });
   std::string text;
   for (size_t i = 0; i < std::min(runs.size(), kMostNamed); ++i)
     text += (i > 0 ? ", " : "") + runs[i].run +
-            (std::isnan(runs[i].score) ? "" : printed(" (%.4g)", runs[i].score));
+            (std::isnan(runs[i].score)
+                 ? ""
+                 : printed(runs[i].at_rung ? " (%.4g, stopped early)" : " (%.4g)", runs[i].score));
   if (runs.size() > kMostNamed)
     text += " and " + std::to_string(runs.size() - kMostNamed) + " more";
   return text;

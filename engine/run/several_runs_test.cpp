@@ -24,12 +24,14 @@ TEST(SeveralRuns, a_sweep_that_is_taken_for_a_run_names_its_trials_best_first) {
     return folder + "/trials/" + number + "/run";
   };
   const std::string damaged = trial("0", "{"), low = trial("1", R"({"score": -3})"),
-                    none = trial("2", R"({"score": null})"), high = trial("3", R"({"score": 4.5})");
+                    none = trial("2", R"({"score": null})"), high = trial("3", R"({"score": 4.5})"),
+                    rung = trial("5", R"({"score": 9, "state": "stopped"})");
   // one that took over another's result has no run
   make_dirs(folder + "/trials/4");
   for (const std::string& name : {folder, folder + "/", folder + "@best"})
     EXPECT_TRUE(contains(no_run(name).what(), "with their scores: " + high + " (4.5), " + low +
-                                                  " (-3), " + damaged + ", " + none))
+                                                  " (-3), " + rung + " (9, stopped early), " +
+                                                  damaged + ", " + none))
         << no_run(name).what();
 }
 

@@ -146,8 +146,8 @@ def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):
     stopped = [trial for trial in trials if trial["state"] == "stopped"]
     assert stopped and not any(trial["state"] == "failed" for trial in trials)
     assert all(1 <= len(trial["rungs"]) <= 3 for trial in stopped)
-    best = max((trial for trial in trials if trial["state"] != "failed"), key=lambda trial: trial["score"])
-    assert ("its score is that of a rung" in done.stdout) == (best["state"] == "stopped"), done.stdout
+    finished = any(trial["state"] == "finished" for trial in trials)
+    assert ("its score is that of a rung" in done.stdout) != finished, done.stdout
     # who reached the second rung was among the best third of those at the first when promoted
     first = sorted((trial["rungs"][0] for trial in trials), reverse=True)
     for trial in trials:
