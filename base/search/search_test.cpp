@@ -62,6 +62,7 @@ TEST(SearchSpace, a_name_alone_is_searched_around_what_it_is) {
   for (const auto& [setting, searched] : std::vector<Case>{
            {{.name = "lr", .low = 0, .high = 10, .now = 1e-3f}, "lr=1e-04..0.01:log"},
            {{.name = "eps", .low = 0, .high = 2, .now = 0.1}, "eps=0.01..1:log"},
+           {{.name = "rate", .low = 0, .high = 1, .now = 0.02f}, "rate=0.002..0.2:log"},
            // what is not far from its end, shares, and numbers of both signs have ranges to search
            {{.name = "beta", .low = 0, .high = 1, .now = 0.5}, "beta=0..1"},
            {{.name = "end", .low = 0, .high = 1, .now = 0}, "end=0..1"},

@@ -161,9 +161,9 @@ Dimension own_range(const Setting& setting) {
     d.low = std::max(0., rounded(1 - kAround * (1 - now)));
     return d;
   }
-  // numbers of both signs and shares have a range that is one to search, and so has what is not far
-  // from its end
-  if (bounded && (low < 0 || share || now * kAround >= high)) return d;
+  // numbers of both signs and shares that are 0 have a range that is one to search, and so has what
+  // is not far from its end
+  if (bounded && (low < 0 || (share && now == 0) || now * kAround >= high)) return d;
   if (!(now > 0 && now < high)) refuse_alone(setting);
   d.low = std::max(low, rounded(now / kAround)), d.high = std::min(high, rounded(now * kAround));
   d.log = true;
