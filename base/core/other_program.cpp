@@ -4,6 +4,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <limits>
+#include <mutex>
+#include <set>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -13,10 +16,41 @@
 #include <sys/wait.h>
 
 #include "base/core/error.h"
+#include "base/trace/thread_use.h"
 
 extern char** environ;
 
 namespace maglev {
+namespace {
+
+/// Numbers of the processes that run now. It is there until this process ends, whatever is destroyed
+/// before.
+struct RunningPrograms {
+  std::mutex mutex;
+  std::set<pid_t> pids;
+};
+RunningPrograms& running_programs() {
+  static auto& all = *new RunningPrograms;
+  return all;
+}
+
+}  // namespace
+
+ProgramsUse use_of_other_programs() {
+  constexpr double kNanosecond_s = 1e-9;
+  RunningPrograms& all = running_programs();
+  std::lock_guard lock(all.mutex);
+  ProgramsUse use{.running = int(all.pids.size())};
+  for (const pid_t pid : all.pids)
+    for (const trace::ThreadUse& thread : trace::use_of_threads("/proc/" + std::to_string(pid))) {
+      use.on_processor_s += kNanosecond_s * double(thread.on_processor);
+      use.queued_s += kNanosecond_s * double(thread.queued);
+    }
+  // nothing runs without a processor
+  if (use.running > 0 && use.on_processor_s <= 0)
+    use.on_processor_s = use.queued_s = std::numeric_limits<double>::quiet_NaN();
+  return use;
+}
 
 void OpenFile::close() {
   if (number_ >= 0) ::close(number_);
@@ -49,6 +83,9 @@ OtherProgram::OtherProgram(const std::string& path, const std::vector<std::strin
     pid_ = -1;
     throw Error(where + path + " cannot be started: " + std::strerror(error));
   }
+  RunningPrograms& all = running_programs();
+  std::lock_guard lock(all.mutex);
+  all.pids.insert(pid_);
 }
 
 OtherProgram::~OtherProgram() { kill(); }
@@ -85,6 +122,11 @@ bool OtherProgram::reap(int options) {
   // where this process ignores SIGCHLD, the system waits in its place and tells nobody
   if (ended < 0 && errno == ECHILD)
     note_ = "how it ended was not told; do not ignore SIGCHLD in this program";
+  {
+    RunningPrograms& all = running_programs();
+    std::lock_guard lock(all.mutex);
+    all.pids.erase(pid_);
+  }
   pid_ = -1;
   content_ = ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   if (ended > 0 && WIFSIGNALED(status))

@@ -26,6 +26,15 @@ class OpenFile {
   int number_ = -1;
 };
 
+/// What all other programs of this process that run now have had of processors since they began: sums
+/// over their threads, seconds. Their own children count for nothing. NaN: the kernel does not say.
+struct ProgramsUse {
+  int running = 0;
+  double on_processor_s = 0;
+  double queued_s = 0;  ///< ready to go on, and waiting for a processor
+};
+ProgramsUse use_of_other_programs();
+
 class OtherProgram {
  public:
   /// Starts `path` with `words` behind its name, in a process group of its own: Ctrl-C in a

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/core/clock.h"
+#include "base/trace/thread_use.h"
 #include "engine/host/proc.h"
 
 namespace maglev {
@@ -38,11 +39,21 @@ std::vector<Usage::Energy> read_energy(const std::string& root) {
   }
 }
 
+double queued_s(const std::string& process) {
+  constexpr double kNanosecond_s = 1e-9;
+  const std::vector<trace::ThreadUse> threads = trace::use_of_threads(process);
+  double sum = threads.empty() ? kUnknown : 0;
+  for (const trace::ThreadUse& thread : threads) sum += kNanosecond_s * double(thread.queued);
+  return sum;
+}
+
 }  // namespace
 
 Usage sample_usage(const std::string& root) {
   return {.at_s = steady_s(),
           .processor_s = processor_time_s(RUSAGE_SELF),
+          .queued_s = queued_s(root + "/proc/self"),
+          .programs = use_of_other_programs(),
           .resident = parse_resident(proc_text(root + "/proc/self/status")),
           .memory_pressure = parse_pressure(proc_text(root + "/proc/pressure/memory")),
           .processor_pressure = parse_pressure(proc_text(root + "/proc/pressure/cpu")),

@@ -3,16 +3,23 @@
 // the kernel. No torch.
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/core/other_program.h"
 
 namespace maglev {
 
 struct Usage {
   double at_s = 0;         ///< when, steady clock
   double processor_s = 0;  ///< of all threads so far
-  int64_t resident = 0;    ///< bytes of this process's own, mapped files left out; 0: unknown
+  /// In which its threads were ready to go on and waited for a processor; NaN: the kernel does not
+  /// say.
+  double queued_s = std::numeric_limits<double>::quiet_NaN();
+  ProgramsUse programs = {};  ///< of those it started, such as environments' Python processes
+  int64_t resident = 0;       ///< bytes of this process's own, mapped files left out; 0: unknown
   /// Shares of the last ten seconds, 0 to 1, in which something on this machine waited for memory,
   /// and for a processor; NaN: the kernel does not say.
   double memory_pressure = 0, processor_pressure = 0;

@@ -44,8 +44,10 @@ TEST(Usage, is_read_from_the_files_of_a_machine) {
   EXPECT_EQ(nothing.resident, 0);
   EXPECT_TRUE(std::isnan(nothing.memory_pressure));
   EXPECT_TRUE(nothing.energy.empty());
+  EXPECT_TRUE(std::isnan(nothing.queued_s));
   put(root + "/proc/self/status", "RssAnon: 8 kB\n");
   put(root + "/proc/pressure/memory", "some avg10=50.00 avg60=0.00\n");
+  put(root + "/proc/self/task/7/schedstat", "100 2500000000 3\n");
   for (const char* package : {"0", "1"}) {
     const std::string folder = root + "/sys/class/powercap/intel-rapl:" + package;
     put(folder + "/energy_uj", "77\n"), put(folder + "/max_energy_range_uj", "100\n");
@@ -58,6 +60,7 @@ TEST(Usage, is_read_from_the_files_of_a_machine) {
   const Usage all = sample_usage(root);
   EXPECT_EQ(all.resident, 8192);
   EXPECT_DOUBLE_EQ(all.memory_pressure, 0.5);
+  EXPECT_DOUBLE_EQ(all.queued_s, 2.5);
   ASSERT_EQ(all.energy.size(), 2u);
   EXPECT_EQ(all.energy[1].count, 77);
   std::filesystem::remove_all(root);

@@ -10,6 +10,8 @@ namespace {
 constexpr double kPressed = 0.1, kCrowded = 0.3;
 // of the run's threads less than this many have work
 constexpr double kBusy = 0.6;
+// programs that want less than this share of the processors they could have wait for something else
+constexpr double kWanted = 0.4;
 // of the time a GPU has work, whatever of its units that is for; below, it waits for its host
 constexpr double kDeviceBusy = 0.5;
 // what overlapping could hide is worth a try from this share on
@@ -42,6 +44,17 @@ std::string for_environment(const Load& load) {
   if (load.may_overlap && load.learn >= kHidden)
     return "train.overlap=true steps environments beside the updates";
   return "a faster step: settings of env.* say how much there is to it";
+}
+
+// what environments' own processes wait for, a socket or a clock, others can wait for meanwhile
+std::string for_waiting(const Load& load) {
+  const int64_t games = load.rows / load.agents;
+  if (load.programs < games)
+    return "env.workers=" + std::to_string(games) +
+           ", a process for each, has all of them wait at once";
+  if (load.may_overlap && load.learn >= kHidden)
+    return "train.overlap=true makes updates meanwhile";
+  return "env.count=" + std::to_string(4 * games) + " has more of them wait at once";
 }
 
 std::string for_policy(const Load& load) {
@@ -116,16 +129,32 @@ Bottleneck bottleneck_of(const Load& load) {
       beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
     return beside;
 
-  const double idle = 1 - load.processors / std::min(load.threads, load.usable);
-  if (!load.on_device && 1 - idle < kBusy) {
-    if (load.processor_pressure > kCrowded)
-      return {Bound::processors, idle,
+  // programs of its own take the steps that the run's threads wait for: what they are at counts
+  const bool stepped_elsewhere =
+      load.programs > 0 && load.environment > std::max({load.policy, load.learn, load.copy});
+  if (stepped_elsewhere && !std::isnan(load.programs_queued)) {
+    const int64_t at_once =
+        std::min<int64_t>(std::min(load.programs, load.usable), load.rows / load.agents);
+    if (load.programs_processors + load.programs_queued <
+        kWanted * double(at_once) * load.environment)
+      return {Bound::waiting, load.environment, for_waiting(load)};
+  }
+
+  const int programs = stepped_elsewhere ? load.programs : 0;
+  const double could = std::min(load.threads + programs, load.usable),
+               had = load.processors + (programs > 0 ? load.programs_processors : 0),
+               queued = load.queued + (programs > 0 ? load.programs_queued : 0);
+  if (!load.on_device && had < kBusy * could) {
+    // who sleeps most of what is missing would not be busier without others
+    const bool sleeps = queued < (could - had) / 2;
+    if (load.processor_pressure > kCrowded && !sleeps)
+      return {Bound::processors, 1 - had / could,
               "fewer of them, another time" +
                   (load.threads > 1
                        ? ", or threads=" + count_of(std::max(1., load.processors)) + " meanwhile"
                        : std::string())};
-    if (load.threads > 1)
-      return {Bound::threads, idle,
+    if (load.threads > 1 && !stepped_elsewhere)
+      return {Bound::threads, 1 - had / could,
               "threads=" + count_of(std::max(1.0, std::ceil(load.processors)))};
   }
 
@@ -173,6 +202,8 @@ std::string Bottleneck::text() const {
       return "other programs, which have " + percent + " of its processors: " + advice;
     case Bound::threads:
       return "idle threads, " + percent + " of them: " + advice;
+    case Bound::waiting:
+      return "waits for the environment, " + percent + " of the time: " + advice;
     case Bound::device:
       return "idle GPU, " + percent + " of the time, while " + meanwhile + ": " + advice;
     default:

@@ -17,6 +17,14 @@ struct Load {
   /// checkpoints, waiting for an evaluation, other hooks.
   double logging = 0, saving = 0, evaluating = 0, hooks = 0;
   double processors = 0;  ///< that the process kept busy
+  /// Programs that the process started, such as environments' Python processes, and processors that
+  /// they kept busy.
+  int programs = 0;
+  double programs_processors = 0;
+  /// Threads of the process, and of those programs, that were ready to go on and waited for a
+  /// processor, on average; NaN: not known.
+  double queued = std::numeric_limits<double>::quiet_NaN(),
+         programs_queued = std::numeric_limits<double>::quiet_NaN();
   /// Share of the time in which something ran on the GPU; NaN: not known, or there is none.
   double device_busy = std::numeric_limits<double>::quiet_NaN();
   /// Shares of the last ten seconds in which something on the machine waited for memory, and for a
@@ -42,6 +50,7 @@ enum class Bound {
   processors,
   threads,
   device,
+  waiting,
   environment,
   policy,
   learning,
@@ -53,9 +62,9 @@ enum class Bound {
   other
 };
 constexpr auto names_of(Bound) {
-  return std::array{"memory",      "crowding",   "processors", "threads", "device",
-                    "environment", "policy",     "learning",   "copying", "logging",
-                    "saving",      "evaluation", "hooks",      "other"};
+  return std::array{"memory",  "crowding",    "processors", "threads",  "device",
+                    "waiting", "environment", "policy",     "learning", "copying",
+                    "logging", "saving",      "evaluation", "hooks",    "other"};
 }
 
 struct Bottleneck {

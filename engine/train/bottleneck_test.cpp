@@ -67,6 +67,55 @@ TEST(Bottleneck, puts_what_is_no_stage_before_the_threads_that_wait_for_it) {
   }
 }
 
+// four processes that step 64 environments, which ask a simulator and wait for it
+Load stepped_elsewhere() {
+  Load load = busy();
+  load.environment = 0.9, load.policy = 0.05, load.learn = 0.04, load.processors = 0.3;
+  load.processor_pressure = 0.9, load.queued = 0.1, load.rows = 64;
+  load.programs = 4, load.programs_processors = 0.2, load.programs_queued = 0.3;
+  return load;
+}
+
+TEST(Bottleneck, environments_that_wait_in_processes_of_their_own_are_no_other_programs_doing) {
+  Load load = stepped_elsewhere();
+  EXPECT_EQ(bottleneck_of(load).text(),
+            "waits for the environment, 90 % of the time: env.workers=64, a process for each, has "
+            "all of them wait at once");
+  // on a GPU as well, which idles meanwhile
+  load.on_device = true, load.device_busy = 0.1;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::waiting);
+  load.rows = 4;
+  EXPECT_EQ(bottleneck_of(load).advice, "env.count=16 has more of them wait at once");
+}
+
+TEST(Bottleneck, processes_that_compute_steps_are_neither_idle_threads_nor_other_programs) {
+  Load load = stepped_elsewhere();
+  load.programs_processors = 3.2, load.programs_queued = 0.4;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::environment);
+  // they would, and others have the processors
+  load.programs_processors = 1, load.programs_queued = 2.5;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::processors);
+  // of a run that spends its time elsewhere they say nothing
+  load.environment = 0.1, load.learn = 0.8, load.processors = 3.9;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::learning);
+  // nor where the kernel does not tell of them
+  load = stepped_elsewhere();
+  load.programs_processors = load.programs_queued = load.queued =
+      std::numeric_limits<double>::quiet_NaN();
+  EXPECT_NE(bottleneck_of(load).bound, Bound::waiting);
+}
+
+TEST(Bottleneck, threads_that_sleep_have_lost_nothing_to_other_programs) {
+  Load load = busy();
+  load.environment = 0.9, load.policy = 0.05, load.learn = 0.04, load.processors = 0.3;
+  load.processor_pressure = 0.9, load.queued = 0.4;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::threads);
+  load.threads = 1, load.queued = 0.1;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::environment);
+  load.queued = 0.6;
+  EXPECT_EQ(bottleneck_of(load).bound, Bound::processors);
+}
+
 TEST(Bottleneck, advises_the_first_change_that_is_there_to_make) {
   Load load = busy();
   load.usable = 8;

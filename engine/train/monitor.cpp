@@ -94,6 +94,14 @@ void Monitor::add_to(MetricRow& row) {
     load.evaluating = beside_.evaluating / summed_s_, load.hooks = beside_.hooks / summed_s_;
     load.learn = std::max(0.0, load.learn - beside_.hooks_in_learn / summed_s_);
     load.processors = processors;
+    // threads and programs that ended meanwhile take their times with them
+    const auto grown = [&](double before, double after) {
+      return std::isnan(after - before) ? kUnknown : std::max(0.0, after - before) / passed_s;
+    };
+    load.queued = grown(last_.queued_s, now.queued_s);
+    load.programs = now.programs.running;
+    load.programs_processors = grown(last_.programs.on_processor_s, now.programs.on_processor_s);
+    load.programs_queued = grown(last_.programs.queued_s, now.programs.queued_s);
     load.memory_pressure = now.memory_pressure;
     load.processor_pressure = now.processor_pressure;
     load.device_busy = gpu.busy;

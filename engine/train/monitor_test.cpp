@@ -111,6 +111,19 @@ TEST(Monitor, judges_the_time_since_the_sample_before) {
   EXPECT_EQ(mixed.bound_by.substr(0, 32), "environment, 63 % of the time: a") << mixed.bound_by;
 }
 
+TEST(Monitor, tells_an_environment_that_is_waited_for) {
+  Fake machine;
+  machine.now.memory_pressure = 0, machine.now.processor_pressure = 0.9, machine.now.queued_s = 5;
+  machine.now.programs = {.running = 2, .on_processor_s = 3, .queued_s = 1};
+  Monitor monitor = machine.monitor(0);
+  row_at(monitor, 1);
+  machine.now.processor_s += 0.1, machine.now.queued_s += 0.1;
+  machine.now.programs = {.running = 2, .on_processor_s = 3.1, .queued_s = 1.2};
+  MetricRow row{.step = 2, .seconds = 2, .values = {{"time/environment", 0.9}}};
+  monitor.add_to(row);
+  EXPECT_TRUE(row.bound_by.starts_with("waits for the environment, 90 %")) << row.bound_by;
+}
+
 TEST(Monitor, tells_hooks_from_the_learning_they_lie_in) {
   Fake machine;
   Monitor monitor = machine.monitor(0, /*every_s=*/8);

@@ -1,0 +1,31 @@
+#include "base/core/other_program.h"
+
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+namespace maglev {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(OtherProgram, is_seen_at_work_as_long_as_it_runs) {
+  const int before = use_of_other_programs().running;
+  OtherProgram busy("/bin/sh", {"-c", "while :; do :; done"}, "[test] ");
+  EXPECT_EQ(use_of_other_programs().running, before + 1);
+  // the kernel counts by its clock
+  double used_s = 0;
+  for (int i = 0; i < 200 && !(used_s > 0.05); ++i) {
+    std::this_thread::sleep_for(50ms);
+    used_s = use_of_other_programs().on_processor_s;
+    if (std::isnan(used_s) && i > 20) GTEST_SKIP() << "this kernel does not tell";
+  }
+  EXPECT_GT(used_s, 0.05);
+  busy.kill();
+  EXPECT_EQ(use_of_other_programs().running, before);
+}
+
+}  // namespace
+}  // namespace maglev
