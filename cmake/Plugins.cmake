@@ -13,11 +13,15 @@ function(maglev_sources out)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
-# the tests that lie beside the code of the given folders
+# the tests that lie beside the code of the given folders, but of environments that are left out
 function(maglev_test_sources out)
   list(TRANSFORM ARGN APPEND "/*_test.cpp" OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns PREPEND ${CMAKE_SOURCE_DIR}/)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  get_property(left_out GLOBAL PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS)
+  foreach(name IN LISTS left_out)
+    list(FILTER found EXCLUDE REGEX "/envs/${name}/")
+  endforeach()
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 

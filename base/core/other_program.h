@@ -49,6 +49,8 @@ class OtherProgram {
   int socket() const { return socket_.get(); }
   /// Writes all of it. False: the program takes no more.
   bool send(const void* bytes, size_t count) const;
+  /// The system's number of it; -1: it has ended.
+  int pid() const { return int(pid_); }
   /// Whether it has not ended yet.
   bool running();
   /// Tells it that there is no more, and waits. Whether it was content.

@@ -102,6 +102,7 @@ EnvEntry make_env_entry(const char* name) {
       if constexpr (HasAssets<E>) E::paint(params_of<E>(batch), assets_of<E>(batch), state, canvas);
       else E::paint(params_of<E>(batch), state, canvas);
     };
+  if constexpr (requires { E::end_idle(); }) entry.end_idle = E::end_idle;
   entry.agents = agents_of<E>();
   entry.params_bytes = sizeof(Params);
   entry.make_params = [](void* p) { new (p) Params{}; };

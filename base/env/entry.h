@@ -147,6 +147,10 @@ struct EnvEntry {
   /// Adds slots' totals in order, then clears them.
   void (*take_totals_cpu)(const EnvBatch&, EpisodeTotals& into, int64_t begin, int64_t end);
 
+  /// Ends what is kept for environments that come next, such as processes, where none lives now;
+  /// null: nothing is.
+  void (*end_idle)() = nullptr;
+
   std::span<const Bot> bots;  ///< E::bots() where the environment has scripted players
 
   /// The same as kernels on `stream` (a cudaStream_t); null when built without CUDA. Return a

@@ -135,6 +135,7 @@ constexpr bool shows_images() {
 //            which no episode has begun, is valid
 //   bots     optional, host: `static std::span<const Bot> bots()`, scripted players
 //   paint    optional, host: a picture of a state
+//   end_idle optional, host: EnvEntry::end_idle
 // reset, step and observe are MAGLEV_HD and draw only from the Rng they get. With `kHostOnly` they
 // are plain functions, may lie in sources of their own and use libraries, and State is any type
 // that is made without arguments: see HostOnlyState. Those whose work is done elsewhere, in another

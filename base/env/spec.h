@@ -90,7 +90,8 @@ struct EnvSpec {
       {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
   /// Empty: one task. Else an i32 column `task` of shape {1} says which one a row belongs to.
   std::vector<TaskSpec> tasks = {};
-  double solved_at = 0;  ///< mean return at which the field calls it solved; 0: no such figure
+  double solved_at = 0;   ///< mean return at which the field calls it solved; 0: no such figure
+  double render_fps = 0;  ///< steps a second at which people are to see it; 0: not said
 
   /// Most steps an episode of any task has; 0: no limit is known.
   int64_t longest_episode() const {

@@ -31,7 +31,8 @@ Workers& workers_of(const Gymnasium::Params& p) {
                       .kwargs = std::string(p.kwargs.view()),
                       .python = std::string(p.python.view()),
                       .max_steps = p.max_steps,
-                      .workers = p.workers});
+                      .workers = p.workers,
+                      .timeout = p.timeout});
 }
 
 // an action's numbers as they are sent: categories within their heads, numbers that are numbers
@@ -75,7 +76,10 @@ std::string episode_of(const Gymnasium::State& s) {
 
 gymnasium::Answer answer_of(const Gymnasium::State& s) {
   try {
-    return s.remote->take();
+    return s.remote->take([&s] { return episode_of(s); });
+  } catch (const gymnasium::Silence&) {
+    // it is of the episode that was silent, whoever waited for the same process
+    throw;
   } catch (const Error& error) {
     throw Error(error.what() + episode_of(s));
   }
@@ -124,6 +128,8 @@ void Gymnasium::check(const Params& p) {
         "[gymnasium] env.id is empty; give one that gymnasium.make takes, such as CartPole-v1");
   workers_of(p);
 }
+
+void Gymnasium::end_idle() { Workers::end_idle(); }
 
 EnvSpec Gymnasium::spec(const Params& p) { return workers_of(p).spec(); }
 

@@ -30,6 +30,7 @@ struct Gymnasium {
     Text<512> kwargs = "";
     int32_t max_steps = 0;
     int32_t workers = 0;
+    int32_t timeout = 0;
     Text<256> python = "";
 
     static void describe(OptionTable& t, Params& p) {
@@ -44,6 +45,10 @@ struct Gymnasium {
       t.add("workers", p.workers,
             "Python processes that step the environments; 0: one for each processor",
             {.min = 0, .max = 1024, .free = true});
+      t.add("timeout", p.timeout,
+            "how long an environment may be silent in a reset or a step before the run ends with "
+            "an error; 0: it is waited for",
+            {.min = 0, .max = 1e6, .unit = "seconds", .free = true});
       t.add("python", p.python,
             "the Python that has gymnasium and the environment; empty: the one Maglev was built "
             "with",
@@ -73,6 +78,8 @@ struct Gymnasium {
   /// numbers.
   static void check(const Params& p);
   static EnvSpec spec(const Params& p);
+  /// EnvEntry::end_idle: processes without environments of anybody's.
+  static void end_idle();
   static void begin_reset(const Params& p, State& s, Rng& rng);
   static void reset(const Params& p, State& s, Rng& rng);
   static void begin_step(const Params& p, State& s, const Actions& action);

@@ -7,6 +7,7 @@ answer, asked by nobody, describes the environment in JSON.
 
 import json
 import math
+import numbers
 import os
 import socket
 import struct
@@ -19,6 +20,7 @@ import traceback
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 QUESTION = struct.Struct("<IIB3x")
@@ -31,6 +33,7 @@ FARTHEST = 1e30  # bounds of actions beyond it are none
 MOST_CATEGORIES = 1000  # of whole numbers within bounds
 SOON_S = 0.002  # answers are kept back no longer than that
 LONGEST = 400  # of what is told of an exception
+CLOSE_S = 5.0  # for environments to close, where the engine is gone
 UNPACKED = {
     "values to unpack (expected 5": "step() gives observation, reward, terminated, truncated and info",
     "values to unpack (expected 2": "reset() gives observation and info",
@@ -64,6 +67,28 @@ def is_picture(space):
             "env.image.stack"
         )
     return True
+
+
+def expect_gymnasiums(space, what):
+    """A space of Gym, which Gymnasium came from, is none of Gymnasium's, whatever its name."""
+    if type(space).__module__.split(".")[0] == "gym":
+        raise Unsuited(
+            f"{what} a space of the package gym, gym.spaces.{type(space).__name__}: make it one of gymnasium.spaces, or "
+            "take the environment through shimmy (env.id=shimmy:GymV26Environment-v0 'env.kwargs={\"env_id\": ...}')"
+        )
+
+
+def closed(env):
+    """What goes wrong as an environment is left is nobody's concern any more."""
+    try:
+        env.close()
+    except Exception:
+        pass
+
+
+def frames_per_second(env):
+    fps = (env.metadata or {}).get("render_fps")
+    return finite(fps) if isinstance(fps, numbers.Real) else None
 
 
 def named(way):
@@ -116,6 +141,7 @@ class Observations:
         elif isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
             self.numbers.append((space, way, spaces.flatdim(space)))
         else:
+            expect_gymnasiums(space, "shows")
             raise Unsuited(
                 f"shows a space {type(space).__name__}; Maglev takes Box, Discrete, MultiDiscrete, MultiBinary, and "
                 "Dict and Tuple of those: wrap it (gymnasium.ObservationWrapper)"
@@ -218,11 +244,13 @@ class Actions:
             low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
             self.low, self.high = ([float(x) for x in bound.reshape(-1)] for bound in (low, high))
             self.read = lambda sent: np.clip(np.frombuffer(sent, np.float32).reshape(shape).astype(dtype), low, high)
-        elif isinstance(space, spaces.Box) and space.shape and np.all(space.high - space.low < MOST_CATEGORIES):
+        # of narrow integers the difference may be none
+        elif isinstance(space, spaces.Box) and space.shape and np.all(space.high / 1.0 - space.low < MOST_CATEGORIES):
             start, shape, dtype = space.low.astype(np.int64), space.shape, space.dtype
             self.heads = [int(n) + 1 for n in (space.high - start).reshape(-1)]
             self.read = lambda sent: (np.frombuffer(sent, np.int32).reshape(shape) + start).astype(dtype)
         else:
+            expect_gymnasiums(space, "takes actions of")
             raise Unsuited(
                 f"takes actions {space}; Maglev gives Discrete, MultiDiscrete, MultiBinary and Box: wrap it "
                 "(gymnasium.ActionWrapper)"
@@ -255,7 +283,7 @@ class Environments:
         self.drawing = set()  # numbers of those that were made to draw, which takes longer
         env = self.make()
         if not env.spec.max_episode_steps:
-            env.close()
+            closed(env)
             self.given["max_episode_steps"] = NO_LIMIT
             env = self.make()
         self.observations, self.actions = Observations(env.observation_space), Actions(env.action_space)
@@ -269,6 +297,7 @@ class Environments:
             "masked": self.masked,
             "max_steps": env.spec.max_episode_steps,
             "solved_at": finite(env.spec.reward_threshold),
+            "render_fps": frames_per_second(env),
         }
         self.spare = [env]  # made, and nobody's
 
@@ -365,7 +394,14 @@ class Environments:
         env = self.by_number.pop(number, None)
         if env is not None and number not in self.drawing:
             self.spare.append(env)
+        elif env is not None:
+            closed(env)
         self.drawing.discard(number)
+
+    def close_all(self):
+        """Those that hold a simulator or a window let go of it."""
+        for env in [*self.by_number.values(), *self.spare]:
+            closed(env)
 
 
 def how_to_get(error):
@@ -421,6 +457,7 @@ def end_with(parent):
     """An engine that was killed leaves nobody behind, whatever the environment is at."""
     while os.getppid() == parent:
         time.sleep(1)
+    time.sleep(CLOSE_S)
     os._exit(1)
 
 
@@ -475,7 +512,10 @@ def main():
         text = f"cannot be made: {reason(error)}{as_modules_name(error, made['id'])}"
         return send(connection, NOBODY, text.encode(), (0.0, RAISED, 0, 0, 0))
     send(connection, NOBODY, json.dumps(environments.description).encode(), (0.0, DESCRIPTION, 0, 0, 0))
-    serve(connection, environments)
+    try:
+        serve(connection, environments)
+    finally:
+        environments.close_all()
 
 
 main()

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <poll.h>
 #include <thread>
@@ -11,7 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <sys/socket.h>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/thread_pool.h"
 #include "base/picture/no_picture.h"
 
@@ -40,6 +44,9 @@ constexpr int kLooks = 64;
 constexpr int kLook_ms = 1000;   ///< between looks at whether it lives
 constexpr int kAgain_ms = 5;     ///< until a full socket is tried again
 constexpr int kLeave_ms = 1000;  ///< that a process whose socket is closed has to end
+constexpr int kClose_ms = 5000;  ///< that one has to close its environments before
+// a silence is told again after so long, whichever environment's it is
+constexpr double kTellAgain_s = 3600;
 // what environments print is for an error's message: the end of it
 constexpr int64_t kReadsBetweenLooks = 256;
 constexpr size_t kMostKept = size_t(1) << 20;
@@ -49,6 +56,27 @@ std::string where_of(const std::string& id) { return "[gymnasium] " + id + " "; 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
   return {reinterpret_cast<const std::byte*>(&value), sizeof(T)};
+}
+
+const char* asked_for(uint8_t kind) {
+  switch (kind) {
+    case kReset:
+      return "reset";
+    case kStep:
+      return "step";
+    case kReplay:
+      return "the steps that lead to where it was";
+    default:
+      return "render";
+  }
+}
+
+// whether people are to be told now, of all the environments that may be silent at once
+bool is_news() {
+  static std::atomic<double> told_s{-std::numeric_limits<double>::infinity()};
+  const double now = steady_s();
+  double before = told_s;
+  return now - before > kTellAgain_s && told_s.compare_exchange_strong(before, now);
 }
 
 std::string text_of(const std::byte* from, size_t bytes) {
@@ -75,6 +103,7 @@ EnvSpec spec_of(const Json& told) {
                  .masked = told["masked"].get<bool>()};
   spec.max_steps = told["max_steps"].get<int64_t>();
   if (told["solved_at"].is_number()) spec.solved_at = told["solved_at"].get<double>();
+  if (told["render_fps"].is_number()) spec.render_fps = told["render_fps"].get<double>();
   return spec;
 }
 
@@ -87,16 +116,20 @@ Remote::Remote(Workers& workers, Worker& worker) : workers_(workers), worker_(wo
 }
 
 Remote::~Remote() {
-  std::lock_guard lock(worker_.mutex_);
-  // an answer that still comes is nobody's
-  worker_.remotes_[number_] = nullptr;
-  worker_.queue(*this, kClose, {}, {});
+  {
+    std::lock_guard lock(worker_.mutex_);
+    // an answer that still comes is nobody's
+    worker_.remotes_[number_] = nullptr;
+    worker_.queue(*this, kClose, {}, {});
+  }
+  workers_.remotes_.fetch_sub(1);
 }
 
 void Remote::ask(uint8_t kind, std::span<const std::byte> first, std::span<const std::byte> then) {
   {
     std::lock_guard lock(worker_.mutex_);
     worker_.queue(*this, kind, first, then);
+    kind_ = kind;
     waits_ = true;
   }
   workers_.note_asked();
@@ -110,13 +143,25 @@ void Remote::replay(uint32_t seed, std::span<const std::byte> actions) {
   ask(kReplay, bytes_of(seed), actions);
 }
 
-Answer Remote::take() {
+Answer Remote::take(const std::function<std::string()>& doing) {
   workers_.send_asked();
   std::unique_lock lock(worker_.mutex_);
   worker_.send_locked(lock);
-  while (waits_) worker_.read_some(lock);
+  if (waits_) {
+    const double begin_s = steady_s();
+    // an episode that is taken again may take longer than any of its steps
+    const bool may_end = kind_ == kReset || kind_ == kStep;
+    const auto all = [&] {
+      return std::string(", in ") + asked_for(kind_) + (doing ? doing() : "");
+    };
+    while (true) {
+      worker_.read_some(lock);
+      if (!waits_) break;
+      worker_.look_at_clock(begin_s, may_end, all);
+    }
+  }
   if (!error_.empty()) {
-    const std::string text = where_of(worker_.id_) + std::exchange(error_, {});
+    const std::string text = where_of(worker_.made_.id) + std::exchange(error_, {});
     if (std::exchange(undrawn_, false)) throw NoPicture(text);
     throw Error(text);
   }
@@ -135,10 +180,42 @@ RgbPicture Remote::picture(uint32_t seed, std::span<const std::byte> actions) {
 }
 
 Worker::Worker(const Made& made)
-    : id_(made.id),
+    : made_(made),
       program_(made.python.empty() ? MAGLEV_PYTHON : made.python, words_for(made), "[gymnasium] ") {
   std::unique_lock lock(mutex_);
-  while (description_.empty()) read_some(lock);
+  const double begin_s = steady_s();
+  while (description_.empty()) {
+    read_some(lock);
+    look_at_clock(begin_s, /*may_end=*/false, [] { return std::string(", where it is made"); });
+  }
+}
+
+Worker::~Worker() {
+  for (int waited = 0; dismissed_ && waited < kClose_ms && program_.running(); waited += kAgain_ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds(kAgain_ms));
+}
+
+void Worker::dismiss() {
+  std::lock_guard lock(mutex_);
+  dismissed_ = true;
+  ::shutdown(program_.socket(), SHUT_RDWR);
+}
+
+void Worker::look_at_clock(double begin_s, bool may_end,
+                           const std::function<std::string()>& doing) {
+  const double silent_s = steady_s() - std::max(begin_s, heard_s_);
+  // not while another thread looks at the socket, which ends with the process
+  if (may_end && !reading_ && made_.timeout > 0 && silent_s > made_.timeout) {
+    program_.kill();
+    failure_ = where_of(made_.id) + "has not answered for " + std::to_string(made_.timeout) +
+               " s, as long as env.timeout allows" + doing();
+    died();
+  }
+  if (silent_s < made_.late_s || !is_news()) return;
+  std::fprintf(stderr,
+               "maglev: %shas not answered for %.0f s%s; it is waited for, and Ctrl-C twice ends "
+               "the run (Python process %d; env.timeout=N ends it after N s)\n",
+               where_of(made_.id).c_str(), silent_s, doing().c_str(), program_.pid());
 }
 
 void Worker::queue(const Remote& remote, uint8_t kind, std::span<const std::byte> first,
@@ -154,6 +231,7 @@ void Worker::send() {
 }
 
 void Worker::send_locked(std::unique_lock<std::mutex>& lock) {
+  const double begin_s = out_.empty() ? 0 : steady_s();
   while (!out_.empty()) {
     const ssize_t sent =
         ::send(program_.socket(), out_.data(), out_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -163,6 +241,8 @@ void Worker::send_locked(std::unique_lock<std::mutex>& lock) {
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN) died();
+    // it is at what it was asked before
+    look_at_clock(begin_s, /*may_end=*/true, [] { return std::string(); });
     // a process that waits for its answers to be read takes nothing: so they are, by whom is at it
     if (reading_) {
       came_.wait_for(lock, std::chrono::milliseconds(kAgain_ms));
@@ -214,6 +294,7 @@ std::byte* Worker::room() {
 void Worker::take_what_came(ssize_t bytes) {
   if (bytes < 0 && errno == EINTR) return;
   if (bytes <= 0) died();
+  heard_s_ = steady_s();
   in_used_ += size_t(bytes);
   if (++reads_ % kReadsBetweenLooks == 0) program_.limit_said(kMostKept);
   size_t place = 0;
@@ -231,7 +312,7 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
   if (bytes < all) return 0;
   const std::byte* told = from + sizeof head;
   if (head.number == kNobody) {
-    if (head.kind == kRaised) throw Error(where_of(id_) + text_of(told, head.bytes));
+    if (head.kind == kRaised) throw Error(where_of(made_.id) + text_of(told, head.bytes));
     description_ = text_of(told, head.bytes);
     return all;
   }
@@ -262,22 +343,48 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
 }
 
 void Worker::died() {
+  if (!failure_.empty()) throw Silence(failure_);
   for (int waited = 0; waited < kLeave_ms && program_.running(); waited += kAgain_ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(kAgain_ms));
   program_.kill();
   const std::string how = program_.ending().empty() ? "" : " with " + program_.ending();
-  throw Error(where_of(id_) + "its Python process ended" + how +
+  throw Error(where_of(made_.id) + "its Python process ended" + how +
               "; it said: " + program_.said(kMostSaid));
 }
 
+/// Of each `made`, until this process ends, whatever is destroyed before.
+struct Workers::All {
+  std::mutex mutex;
+  std::map<Made, std::unique_ptr<Workers>> by_made;
+
+  static All& of_process() {
+    static auto& all = *new All;
+    return all;
+  }
+};
+
 Workers& Workers::of(const Made& made) {
-  // until this process ends, whatever is destroyed before
-  static std::mutex mutex;
-  static auto& all = *new std::map<Made, std::unique_ptr<Workers>>;
-  std::lock_guard lock(mutex);
-  auto& one = all[made];
+  All& all = All::of_process();
+  std::lock_guard lock(all.mutex);
+  auto& one = all.by_made[made];
   if (!one) one.reset(new Workers(made));
   return *one;
+}
+
+void Workers::end_idle() {
+  All& all = All::of_process();
+  std::lock_guard lock(all.mutex);
+  for (const auto& [made, workers] : all.by_made)
+    if (workers) workers->end_processes();
+}
+
+void Workers::end_processes() {
+  std::lock_guard lock(mutex_);
+  if (remotes_ > 0) return;
+  // all close their environments at once
+  for (const auto& place : workers_)
+    if (Worker* worker = place) worker->dismiss();
+  for (auto& place : workers_) delete place.exchange(nullptr);
 }
 
 Workers::Workers(const Made& made)
@@ -299,7 +406,9 @@ std::unique_ptr<Remote> Workers::make_remote() {
     worker->expect(answer_bytes());
     place = worker;
   }
-  return std::make_unique<Remote>(*this, *worker);
+  auto remote = std::make_unique<Remote>(*this, *worker);
+  remotes_.fetch_add(1);
+  return remote;
 }
 
 void Workers::send_asked() {

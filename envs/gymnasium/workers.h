@@ -7,6 +7,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/core/other_program.h"
 #include "base/env/spec.h"
 
@@ -23,6 +25,8 @@ namespace maglev::gymnasium {
 struct Made {
   std::string id, kwargs, python;
   int32_t max_steps = 0, workers = 0;
+  int32_t timeout = 0;  ///< seconds of silence after which a reset or a step fails; 0: never
+  double late_s = 60;   ///< of silence after which people are told
 
   auto operator<=>(const Made&) const = default;
 };
@@ -37,6 +41,11 @@ struct Answer {
 struct RgbPicture {
   int32_t width = 0, height = 0;
   std::vector<uint8_t> pixels;  ///< [height, width, 3]
+};
+
+/// That an environment did not answer in time; says in which episode.
+struct Silence : Error {
+  using Error::Error;
 };
 
 class Worker;
@@ -56,8 +65,9 @@ class Remote {
   void reset(uint32_t seed);
   void step(std::span<const std::byte> action);
   void replay(uint32_t seed, std::span<const std::byte> actions);
-  /// Waits for it. Throws Error with what Python raised.
-  Answer take();
+  /// Waits for it. `doing` says what is waited for, to people, where it takes long. Throws Error with
+  /// what Python raised, Silence where nothing came for too long.
+  Answer take(const std::function<std::string()>& doing = {});
   /// Of the last answer: the columns of the spec one behind the other, then the mask.
   const std::byte* observation() const { return observation_.data(); }
   /// What it looks like. The first one makes it anew, as one that draws, and brings it to where the
@@ -71,6 +81,7 @@ class Remote {
   Workers& workers_;
   Worker& worker_;
   uint32_t number_;
+  uint8_t kind_ = 0;  ///< of what was asked last
   bool waits_ = false, draws_ = false;
   Answer answer_;
   std::vector<std::byte> observation_;
@@ -82,6 +93,8 @@ class Remote {
 class Worker {
  public:
   explicit Worker(const Made& made);
+  /// Waits a while for it to leave, where it was dismissed; else it is killed.
+  ~Worker();
 
   /// What its environment shows and takes, in JSON (worker.py).
   const std::string& description() const { return description_; }
@@ -89,6 +102,8 @@ class Worker {
   void expect(int64_t bytes) { expected_ = size_t(bytes); }
   /// Sends what was asked, however full the socket is.
   void send();
+  /// It closes its environments and ends. None has a Remote any more.
+  void dismiss();
 
  private:
   friend class Remote;
@@ -100,8 +115,11 @@ class Worker {
   void take_what_came(ssize_t bytes);
   size_t take_message(const std::byte* from, size_t bytes);
   [[noreturn]] void died();
+  /// Tells people of a silence that lasts, since `begin_s` and since anything came, and ends one that
+  /// `may_end` and lasts too long.
+  void look_at_clock(double begin_s, bool may_end, const std::function<std::string()>& doing);
 
-  const std::string id_;
+  const Made made_;
   OtherProgram program_;
   std::string description_;
   std::mutex mutex_;
@@ -111,13 +129,18 @@ class Worker {
   std::vector<std::byte> out_, in_;
   size_t in_used_ = 0, expected_ = 0;
   int64_t reads_ = 0;
+  double heard_s_ = 0;   ///< when something came last, steady clock
+  std::string failure_;  ///< why it was ended; empty: it was not
+  bool dismissed_ = false;
 };
 
-/// All processes of one `made`, started as they are needed, until this process ends.
+/// All processes of one `made`, started as they are needed, until this process ends or end_idle().
 class Workers {
  public:
   /// Throws Error where Python, gymnasium or the environment cannot be had.
   static Workers& of(const Made& made);
+  /// Ends the processes of all that have no Remotes; others are started when they are needed again.
+  static void end_idle();
 
   const EnvSpec& spec() const { return spec_; }
   int64_t action_bytes() const { return action_bytes_; }
@@ -132,7 +155,10 @@ class Workers {
   void send_asked();
 
  private:
+  friend class Remote;
+  struct All;
   explicit Workers(const Made& made);
+  void end_processes();
 
   const Made made_;
   EnvSpec spec_;
@@ -141,6 +167,7 @@ class Workers {
   std::vector<std::atomic<Worker*>> workers_;  ///< null: not started yet; they stay
   size_t next_ = 0;
   std::atomic<bool> asked_ = false;
+  std::atomic<int64_t> remotes_ = 0;  ///< that live
 };
 
 }  // namespace maglev::gymnasium

@@ -216,6 +216,46 @@ class Frames(gymnasium.Env):
         raise RuntimeError("not so")
 
 
+class Hangs(Echo):
+    """Waits for a simulator that is gone."""
+
+    def step(self, action):
+        if self.np_random.random() < 0.2:
+            time.sleep(60)
+        return super().step(action)
+
+
+class Leaving(Echo):
+    """Writes down that it was closed; has an opinion of how fast it is looked at."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 12}
+
+    def __init__(self, file="", render_mode=None):
+        super().__init__()
+        self.file, self.render_mode = file, render_mode
+
+    def render(self):
+        return np.full((8, 8, 3), 90, np.uint8)
+
+    def close(self):
+        if self.file:
+            with open(self.file, "a") as to:
+                to.write("closed\n")
+        raise RuntimeError("not so")
+
+
+class Narrow(Echo):
+    """Whole numbers of one byte, all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(-128, 127, (1,), np.int8)
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return np.zeros((2, 2)), float(action[0]), bool(self.np_random.random() < 0.1), False, {}
+
+
 class Unseeded(Echo):
     """As long whatever its seed, and never the same."""
 
@@ -238,6 +278,14 @@ class Words(Echo):
     def __init__(self):
         super().__init__()
         self.observation_space = spaces.Text(8)
+
+
+class OfGym(Echo):
+    """Has the spaces of the older package."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = type("Box", (), {"__module__": "gym.spaces.box"})()
 
 
 class Wide(gymnasium.Env):

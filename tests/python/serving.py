@@ -12,9 +12,10 @@ from conftest import ENGINE
 
 
 @contextlib.contextmanager
-def serving(*words):
+def serving(*words, cwd=None):
     """The address that the engine prints for these words; it must end in order."""
-    server = subprocess.Popen([ENGINE, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = [ENGINE, *map(str, words)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=cwd)
     try:
         line = server.stdout.readline()
         assert "http://" in line, server.stderr.read()

@@ -17,6 +17,7 @@ import pytest
 from conftest import skip_without_library
 from gymnasium.spaces import flatten
 from philox import philox
+from serving import get, serving
 from terminals import at_a_terminal
 
 SEED, COUNT, STEPS = 5, 3, 300
@@ -103,6 +104,7 @@ CASES = {
     "gym_samples:Switches-v0": plain,
     "gym_samples:Buttons-v0": plain,
     "gym_samples:Echo-v0": plain,
+    "gym_samples:Narrow-v0": plain,
 }
 
 
@@ -271,6 +273,7 @@ REFUSED = {
     "env.id=MyEnv-v0": "is named with it: env.id=my_envs:MyEnv-v0",
     "env.id=gym_samples:Unbounded-v0": "not all of which have bounds",
     "env.id=gym_samples:Words-v0": "shows a space Text",
+    "env.id=gym_samples:OfGym-v0": "shows a space of the package gym, gym.spaces.Box: make it one of gymnasium.spaces",
     "env.kwargs=[1]": "must be a JSON object",
     'env.kwargs={"a":': "env.kwargs is no JSON",
     'env.kwargs={"nothing":1}': "unexpected keyword argument 'nothing'",
@@ -329,6 +332,36 @@ def test_an_environment_that_breaks_ends_the_run_with_what_python_said(engine, t
     done = engine("train", "ppo", "gymnasium", *SMALL, *words, cwd=HERE)
     assert done.returncode == 2 and BROKEN[name] in done.stderr, done.stderr
     assert re.search(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)
+
+
+def test_an_environment_that_hangs_ends_the_run_where_a_time_is_given(engine, tmp_path):
+    words = ["env.id=gym_samples:Hangs-v0", "env.timeout=1", "train.steps=480", "--out", tmp_path / "run"]
+    done = engine("train", "ppo", "gymnasium", *SMALL, *words, cwd=HERE)
+    assert done.returncode == 2 and "has not answered for 1 s, as long as env.timeout allows, in step" in done.stderr, done.stderr
+    assert len(re.findall(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)) == 1, done.stderr
+
+
+def test_environments_are_closed_when_a_run_ends(engine, tmp_path):
+    kwargs = json.dumps({"file": str(tmp_path / "closed")})
+    words = ["env.id=gym_samples:Leaving-v0", f"env.kwargs={kwargs}", "env.max_steps=9", "env.workers=2", "train.steps=80"]
+    train(engine, tmp_path / "run", *words)
+    deadline, closed = time.monotonic() + 20, tmp_path / "closed"
+    while len(lines := closed.read_text().split() if closed.exists() else []) < 5 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert lines == ["closed"] * 5
+
+
+def test_a_recording_is_as_fast_as_the_environment_says(engine, tmp_path):
+    words = ("play", "gymnasium", "env.id=gym_samples:Leaving-v0", "env.max_steps=23", "--record")
+    done = engine(*words, tmp_path / "game.gif", cwd=HERE)
+    skip_without_library(done)
+    assert done.returncode == 0, done.stderr
+    pictures, seconds = re.search(r"(\d+) pictures, ([\d.]+) s", done.stdout).groups()
+    assert float(seconds) == pytest.approx(int(pictures) / 12, abs=0.05)
+    done = engine(*words, tmp_path / "faster.gif", "--fps", 25, cwd=HERE)
+    assert f"{pictures} pictures, {int(pictures) / 25:.1f} s" in done.stdout
+    with serving("play", *words[1:-1], "--web", "--port", 0, cwd=HERE) as url:
+        assert get(url, "/api/about")["fps"] == 12
 
 
 def test_long_questions_and_answers_do_not_lock_a_process(build_folder):
