@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -42,12 +43,15 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kPort = 8421;  // beside watch's
 constexpr int kRecordWidth = 600, kRecordHeight = 500;
+constexpr int64_t kFps = 50, kMostFps = 1000;
+// a GIF counts in hundredths of a second, and programs show pictures of one as of ten
+constexpr int64_t kMostGifFps = 50;
 
 Grammar grammar() {
   return {
       .flags = {{"--episodes", "N", "episodes (default 1)"},
                 {"--seed", "S", "seed of the environment and of what players draw (default 1)"},
-                {"--fps", "N", "steps a second (default 50)"},
+                {"--fps", "N", "steps a second (default: the environment's render_fps, else 50)"},
                 {"--fast", "", "as fast as it goes"},
                 {"--record", "FILE",
                  "write a moving picture: FILE.png (animated PNG), .gif, or .mp4 with ffmpeg"},
@@ -153,15 +157,22 @@ struct Manner {
   int64_t fps;  ///< steps a second
 };
 
-Manner manner_of(const Arguments& arguments, bool human) {
-  const Manner manner{.human = human,
-                      .actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean),
-                      .episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1),
-                      .seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1),
-                      .fps = arguments.integer("--fps", 1, 1000).value_or(50)};
-  // a GIF counts in hundredths of a second, and programs show pictures of one as of ten
-  constexpr int64_t kMostGifFps = 50;
-  if (manner.fps > kMostGifFps && arguments.value("--record").value_or("").ends_with(".gif"))
+/// Steps a second where nobody asks for any.
+int64_t usual_fps(const EnvSpec& spec, bool gif) {
+  if (spec.render_fps <= 0) return kFps;
+  const double most = double(gif ? kMostGifFps : kMostFps);
+  return std::llround(std::clamp(spec.render_fps, 1., most));
+}
+
+Manner manner_of(const Arguments& arguments, const EnvSpec& spec, bool human) {
+  const bool gif = arguments.value("--record").value_or("").ends_with(".gif");
+  const Manner manner{
+      .human = human,
+      .actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean),
+      .episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1),
+      .seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1),
+      .fps = arguments.integer("--fps", 1, kMostFps).value_or(usual_fps(spec, gif))};
+  if (manner.fps > kMostGifFps && gif)
     throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
                 " pictures a second; take --fps " + std::to_string(kMostGifFps) +
                 " or less, or record a .png");
@@ -332,8 +343,9 @@ int run(const std::vector<std::string>& words) {
   const auto names = players_for(env, request.names);
   // what no terminal would help comes before what is asked of the terminal
   const bool human = std::count(names.begin(), names.end(), "human") > 0;
-  if (human) expect_played_by_hand(env, env.spec(EnvParams(env, request.settings.env).get()));
-  const Manner manner = manner_of(arguments, human);
+  const EnvSpec spec = env.spec(EnvParams(env, request.settings.env).get());
+  if (human) expect_played_by_hand(env, spec);
+  const Manner manner = manner_of(arguments, spec, human);
   return arguments.has("--web") ? play_on_page(arguments, request, names, manner)
                                 : play_at_terminal(arguments, request, names, manner);
 }

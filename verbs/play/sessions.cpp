@@ -1,6 +1,7 @@
 #include "verbs/play/sessions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <type_traits>
 
@@ -158,7 +159,9 @@ std::string PlaySessions::about_json(const GameKey& key) {
     players += (players.empty() ? "" : ",") + json_quoted(player->name());
   return "{\"env\":" + json_quoted(match.entry().name) + ",\"players\":[" + players +
          "],\"heads\":" + numbers_json(action.heads) + ",\"low\":" + numbers_json(action.low) +
-         ",\"high\":" + numbers_json(action.high) + ",\"seed\":" + std::to_string(key.seed) +
+         ",\"high\":" + numbers_json(action.high) +
+         ",\"fps\":" + std::to_string(std::lround(match.spec().render_fps)) +
+         ",\"seed\":" + std::to_string(key.seed) +
          ",\"actions\":" + json_quoted(names_of(ActMode{})[size_t(key.mode)]) + "}";
 }
 

@@ -78,7 +78,8 @@ class PlaySessions {
 
   explicit PlaySessions(MakeMatch make) : make_(std::move(make)) {}
 
-  /// {"env", "players": [names], "heads": [categories] or [], "low", "high", "seed", "actions"}
+  /// {"env", "players": [names], "heads": [categories] or [], "low", "high", "fps": steps a second
+  /// that the environment names, or 0, "seed", "actions"}
   std::string about_json(const GameKey& key);
 
   /// {"game": tells apart games begun anew, "first", "next": kept are [first, next), "frames":

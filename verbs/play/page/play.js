@@ -3,7 +3,7 @@ import { ask, element, short } from "/page.js";
 import { Game } from "/game.js";
 import { draw_action, draw_insight, draw_value } from "/policy.js";
 
-const SPEEDS = [1, 2, 5, 10, 20, 50];
+const SPEEDS = [1, 2, 5, 10, 20, 50]; // steps a second, and what the environment names
 const RETRY_MS = 1000;
 const AHEAD_S = 1.5; // of play that is fetched before it is shown
 const $ = (id) => document.getElementById(id);
@@ -155,8 +155,6 @@ document.addEventListener("keydown", (event) => {
 $("back").addEventListener("click", () => step(-1));
 $("forward").addEventListener("click", () => step(1));
 $("toggle").addEventListener("click", () => play(!view.playing));
-$("speed").append(...SPEEDS.map((speed) => element("option", { value: speed }, String(speed))));
-$("speed").value = view.speed;
 $("speed").addEventListener("change", (event) => (view.speed = Number(event.target.value)));
 $("place").addEventListener("input", (event) => {
   play(false);
@@ -175,6 +173,11 @@ new ResizeObserver(() => game && draw_value(game, view.number)).observe($("value
 
 try {
   about = await ask("/api/about");
+  if (about.fps > 0) view.speed = about.fps;
+  if (!SPEEDS.includes(view.speed)) SPEEDS.push(view.speed);
+  SPEEDS.sort((a, b) => a - b);
+  $("speed").append(...SPEEDS.map((speed) => element("option", { value: speed }, String(speed))));
+  $("speed").value = view.speed;
   $("about").textContent = `${about.env}: ${about.players.join(" and ")}`;
   begin({ seed: Number(kept.get("seed") ?? about.seed), actions: kept.get("actions") ?? about.actions });
   requestAnimationFrame(turn);
