@@ -119,7 +119,9 @@ std::vector<at::Tensor> stored_columns(const EnvSpec& spec, const std::vector<at
 }
 
 Envs::Envs(const EnvsRequest& request)
-    : params_(find_env(request.name), request.settings, "settings"),
+    : entry_(&find_env(request.name)),
+      params_(*entry_, request.settings, "settings"),
+      spec_(entry_->spec(params_.get())),
       placement_(request.placement),
       pool_(placement_.threads),
       count_(request.count),
@@ -128,8 +130,8 @@ Envs::Envs(const EnvsRequest& request)
                 params_.table().yaml()) {
   const c10::InferenceMode ordinary(false);
   const c10::OptionalDeviceGuard guard(placement_.device);
-  envs_ = std::make_unique<VecEnv>(find_env(request.name), params_.get(), count_, request.seed,
-                                   placement_.device, pool_);
+  envs_ = std::make_unique<VecEnv>(entry(), params_.get(), count_, request.seed, placement_.device,
+                                   pool_);
   encoder_ = std::make_unique<ObsEncoder>(spec(), /*normalize=*/false);
   encoder_->to(placement_.device);
   columns_ = make_columns(spec(), {}, {.observed = 2, .acted = 2}, rows(), placement_.device);
@@ -158,6 +160,7 @@ void Envs::seed_into(uint64_t seed) {
 }
 
 void Envs::step(const at::Tensor& action) {
+  expect_open();
   if (!begun_) throw Error("[step] reset() comes before the first step");
   const Turn turn(*this);
   // the step that follows a reset is of the same window
@@ -207,6 +210,7 @@ void Envs::visit(StateVisitor& visitor) {
 }
 
 EnvsState Envs::keep() {
+  expect_open();
   if (!begun_) throw Error("[state] reset() comes before there is a state");
   const Turn turn(*this);
   return {StateSnapshot([this](StateVisitor& v) { visit(v); }), identity_, seed_};
@@ -222,6 +226,20 @@ void Envs::restore(const EnvsState& kept) {
   // as after a reset, into time 0
   turn_ = 0, reset_ = true, begun_ = true;
   kept.state.restore([this](StateVisitor& v) { visit(v); });
+}
+
+void Envs::expect_open() const {
+  if (!envs_)
+    throw Error("[envs] these environments of " + std::string(entry().name) +
+                " are closed; make others");
+}
+
+void Envs::close() {
+  const OneAtATime alone(busy_);
+  if (!envs_) return;
+  const c10::OptionalDeviceGuard guard(placement_.device);
+  envs_.reset();
+  if (entry().end_idle) entry().end_idle();
 }
 
 Game Envs::game() {

@@ -58,10 +58,10 @@ class Envs {
   Envs(const Envs&) = delete;
   Envs& operator=(const Envs&) = delete;
 
-  const EnvEntry& entry() const { return envs_->entry(); }
-  const EnvSpec& spec() const { return envs_->spec(); }
-  int64_t count() const { return envs_->count(); }
-  int64_t rows() const { return envs_->rows(); }
+  const EnvEntry& entry() const { return *entry_; }
+  const EnvSpec& spec() const { return spec_; }
+  int64_t count() const { return count_; }
+  int64_t rows() const { return count_ * entry_->agents; }
   at::Device device() const { return placement_.device; }
 
   /// Every environment begins the first episode of the seed it has.
@@ -89,6 +89,10 @@ class Envs {
   /// Throws Error, and changes nothing, where it is of other environments.
   void restore(const EnvsState& kept);
 
+  /// Lets go of all environments, and of processes that step none of anybody's any more. What they
+  /// are is still told; what they would do from then on throws Error. Closed ones stay closed.
+  void close();
+
   /// As players see it. This outlives them.
   Game game();
   /// Taken while its threads work, also by its players.
@@ -98,26 +102,32 @@ class Envs {
   /// A call's turn: nobody else works with the environments, and tensors are ordinary ones of their
   /// device.
   struct Turn {
-    explicit Turn(const Envs& envs) : alone(envs.busy_), device(envs.placement_.device) {}
+    /// Throws Error where they are closed.
+    explicit Turn(const Envs& envs) : alone(envs.busy_), device(envs.placement_.device) {
+      envs.expect_open();
+    }
     OneAtATime alone;
     c10::InferenceMode ordinary{false};
     c10::OptionalDeviceGuard device;
   };
 
+  void expect_open() const;
   StepWindow& now() { return windows_[size_t(turn_)]; }
   const StepWindow& now() const { return windows_[size_t(turn_)]; }
   /// Environments of this seed, which have not begun.
   void seed_into(uint64_t seed);
   void visit(StateVisitor& visitor);
 
+  const EnvEntry* entry_;
   EnvParams params_;
+  EnvSpec spec_;
   Placement placement_;
   ThreadPool pool_;
   int64_t count_;
   uint64_t seed_;
   std::string identity_;  ///< name, settings and count
   mutable std::atomic<bool> busy_{false};
-  std::unique_ptr<VecEnv> envs_;
+  std::unique_ptr<VecEnv> envs_;  ///< null: closed
   std::unique_ptr<ObsEncoder> encoder_;
   Batch columns_;                      ///< [2, rows, ...]
   std::vector<StepWindow> windows_;    ///< of times 0 and 1, and of times 1 and 0

@@ -1,6 +1,7 @@
 #include "python/bindings/envs.h"
 
 #include <cstring>
+#include <functional>
 
 #include <ATen/ATen.h>
 
@@ -96,6 +97,26 @@ TEST(PythonEnvs, step_on_cuda_as_on_the_processor) {
       EXPECT_FALSE(at::equal(now, shown[0])) << name;
     }
   }
+}
+
+TEST(PythonEnvs, closed_ones_say_so_and_still_tell_what_they_are) {
+  Envs envs(asked("cartpole", at::kCPU));
+  envs.reset();
+  const auto kept = envs.keep();
+  envs.close(), envs.close();
+  EXPECT_EQ(envs.rows(), 5);
+  EXPECT_EQ(std::string(envs.entry().name), "cartpole");
+  const at::Tensor push = at::ones({5}, at::kLong);
+  const std::function<void()> calls[] = {
+      [&] { envs.reset(); },       [&] { envs.reset(7); },         [&] { envs.step(push); },
+      [&] { envs.take_totals(); }, [&] { envs.picture(0, 8, 8); }, [&] { envs.keep(); },
+      [&] { envs.restore(kept); }};
+  for (const auto& call : calls) try {
+      call();
+      ADD_FAILURE() << "closed environments go on";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "[envs] these environments of cartpole are closed; make others");
+    }
 }
 
 TEST(PythonEnvs, categories_that_are_none_are_held_to_their_range_on_cuda) {

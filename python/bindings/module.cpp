@@ -90,6 +90,7 @@ py::dict spec_dict(const EnvSpec& spec) {
   d["events"] = spec.events;
   d["tasks"] = tasks;
   d["solved_at"] = spec.solved_at;
+  d["render_fps"] = spec.render_fps;
   return d;
 }
 
@@ -310,6 +311,7 @@ void bind_envs(py::module_& m) {
              return totals_dict(totals, e.spec());
            })
       .def("picture", &Envs::picture, Unlocked())
+      .def("close", &Envs::close, Unlocked())
       .def("keep", &Envs::keep, Unlocked())
       .def("restore", &Envs::restore, Unlocked());
 }

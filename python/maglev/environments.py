@@ -46,6 +46,7 @@ class Spec:
         self.events = tuple(spec["events"])  # what it counts
         self.tasks = tuple(spec["tasks"])
         self.solved_at = spec["solved_at"]  # a mean return; 0: no such figure
+        self.render_fps = spec["render_fps"]  # steps a second at which people are to see it; 0: not said
 
     def __repr__(self) -> str:
         return f"Spec({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -66,7 +67,7 @@ class Envs:
     reward 0 and the new episode's first observation, and info["is_first"] says so (Gymnasium's AutoresetMode.NEXT_STEP).
     So the observation that comes with `terminated` or `truncated` is the episode's last.
 
-    One thread at a time.
+    One thread at a time. As a context manager they are closed at its end.
     """
 
     def __init__(self, name: str, engine: _engine.Envs, copy: bool, settings: Settings = None):
@@ -157,6 +158,18 @@ class Envs:
     def render(self, index: int = 0, *, width: int = 320, height: int = 320) -> np.ndarray:
         """One environment as it draws itself: [height, width, 3] uint8."""
         return self._engine.picture(index, width, height).numpy()
+
+    def close(self) -> None:
+        """Lets go of them, and ends the processes that step environments of Python, where nobody has others of the same
+        kind. Whoever closes them twice changes nothing; what they would do from then on is an error.
+        """
+        self._engine.close()
+
+    def __enter__(self) -> Envs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def keep(self) -> _engine.State:
         """All that the next steps follow from, to come back to with restore(): for searches, and to try something."""

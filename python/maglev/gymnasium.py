@@ -44,6 +44,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
             raise _engine.Error(f"[render] render_mode must be rgb_array or None, got {render_mode!r}")
         self.envs: Envs = make(name, num_envs, **options)
         self.render_mode = render_mode
+        if self.envs.spec.render_fps:
+            self.metadata = {**self.metadata, "render_fps": self.envs.spec.render_fps}
         self.num_envs = self.envs.rows
         self._shown = [c for c in self.envs.spec.observations if not c.privileged]
         self._fresh = True
@@ -58,6 +60,8 @@ class VectorEnv(gymnasium.vector.VectorEnv):
 
     def reset(self, *, seed: int | None = None, options: dict | None = None):
         """Without a seed: first the episodes of the seed it was made with, then others each time."""
+        if not (seed is None or isinstance(seed, (int, np.integer))):
+            raise _engine.Error(f"[reset] seed must be one integer, of which each environment has its own, got {seed!r}")
         super().reset(seed=seed)
         if options and "reset_mask" in options:
             raise _engine.Error("[reset] single environments are not reset: each begins again by itself")
@@ -82,6 +86,9 @@ class VectorEnv(gymnasium.vector.VectorEnv):
         if self.render_mode != "rgb_array":
             return None
         return tuple(self.envs.render(i) for i in range(self.envs.num_envs))
+
+    def close_extras(self, **_):
+        self.envs.close()
 
     def _cells_box(self, obs: Observation) -> spaces.Box:
         return spaces.Box(-np.inf, np.inf, tuple(self._image(obs).shape[1:]), np.float32)

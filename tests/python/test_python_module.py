@@ -260,6 +260,36 @@ def test_a_state_is_of_its_environments_and_seed():
         assert torch.equal(columns_of(other, other._shown()[0])[0], before)
 
 
+def test_closed_environments_say_so():
+    with maglev.make("cartpole", 3) as envs:
+        envs.reset()
+    envs.close()
+    assert envs.rows == 3 and "cartpole" in repr(envs)
+    for call in (envs.reset, envs.totals, envs.keep, lambda: envs.step([1, 1, 1]), envs.render):
+        with pytest.raises(maglev.Error, match="of cartpole are closed; make others"):
+            call()
+
+
+def test_environments_of_python_leave_no_process_behind(monkeypatch):
+    pytest.importorskip("gymnasium")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+
+    def workers():
+        folders = Path("/proc/self/task").glob("*/children")
+        return {pid for folder in folders for pid in folder.read_text().split()}
+
+    before = workers()
+    settings = {"env.id": "gym_samples:Leaving-v0", "env.workers": 2}
+    envs, others = (maglev.make("gymnasium", 4, settings) for _ in range(2))
+    assert envs.spec.render_fps == 12
+    envs.reset(), others.reset()
+    envs.close()
+    others.step(others.sample())
+    assert len(workers() - before) == 2
+    others.close()
+    assert not workers() - before
+
+
 def test_one_run_at_a_time(tmp_path):
     refused = []
 
@@ -639,7 +669,12 @@ def test_gymnasium_takes_it_for_its_own():
         for _ in range(5):
             obs, reward, terminated, truncated, _ = vector.step(vector.action_space.sample())
             assert vector.observation_space.contains(obs) and terminated.dtype == bool
+        vector.close(), vector.close()
+        with pytest.raises(maglev.Error, match=f"of {name} are closed"):
+            vector.reset()
     vector = VectorEnv("cartpole", 4, render_mode="rgb_array")
+    with pytest.raises(maglev.Error, match="seed must be one integer"):
+        vector.reset(seed=[1, 2, 3, 4])
     first, _ = vector.reset()
     assert not (first == vector.reset()[0]).all() and (vector.reset(seed=5)[0] == vector.reset(seed=5)[0]).all()
     assert len(vector.render()) == 4 and vector.render()[0].shape == (320, 320, 3)
