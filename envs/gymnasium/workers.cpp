@@ -149,15 +149,13 @@ Answer Remote::take(const std::function<std::string()>& doing) {
   worker_.send_locked(lock);
   if (waits_) {
     const double begin_s = steady_s();
-    // an episode that is taken again may take longer than any of its steps
-    const bool may_end = kind_ == kReset || kind_ == kStep;
     const auto all = [&] {
       return std::string(", in ") + asked_for(kind_) + (doing ? doing() : "");
     };
     while (true) {
       worker_.read_some(lock);
       if (!waits_) break;
-      worker_.look_at_clock(begin_s, may_end, all);
+      worker_.look_at_clock(begin_s, all);
     }
   }
   if (!error_.empty()) {
@@ -186,7 +184,7 @@ Worker::Worker(const Made& made)
   const double begin_s = steady_s();
   while (description_.empty()) {
     read_some(lock);
-    look_at_clock(begin_s, /*may_end=*/false, [] { return std::string(", where it is made"); });
+    look_at_clock(begin_s, [] { return std::string(", where it is made"); });
   }
 }
 
@@ -201,11 +199,15 @@ void Worker::dismiss() {
   ::shutdown(program_.socket(), SHUT_RDWR);
 }
 
-void Worker::look_at_clock(double begin_s, bool may_end,
-                           const std::function<std::string()>& doing) {
+void Worker::look_at_clock(double begin_s, const std::function<std::string()>& doing) {
   const double silent_s = steady_s() - std::max(begin_s, heard_s_);
-  // not while another thread looks at the socket, which ends with the process
-  if (may_end && !reading_ && made_.timeout > 0 && silent_s > made_.timeout) {
+  // one that is made, or an episode that is taken again, may take longer than a step; and who looks
+  // at the socket is not to find it gone
+  const auto may_last = [](const Remote* one) {
+    return one && one->waits_ && one->kind_ != kReset && one->kind_ != kStep;
+  };
+  if (made_.timeout > 0 && silent_s > made_.timeout && !reading_ && !description_.empty() &&
+      std::ranges::none_of(remotes_, may_last)) {
     program_.kill();
     failure_ = where_of(made_.id) + "has not answered for " + std::to_string(made_.timeout) +
                " s, as long as env.timeout allows" + doing();
@@ -242,7 +244,7 @@ void Worker::send_locked(std::unique_lock<std::mutex>& lock) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN) died();
     // it is at what it was asked before
-    look_at_clock(begin_s, /*may_end=*/true, [] { return std::string(); });
+    look_at_clock(begin_s, [] { return std::string(); });
     // a process that waits for its answers to be read takes nothing: so they are, by whom is at it
     if (reading_) {
       came_.wait_for(lock, std::chrono::milliseconds(kAgain_ms));

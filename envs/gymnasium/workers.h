@@ -115,9 +115,9 @@ class Worker {
   void take_what_came(ssize_t bytes);
   size_t take_message(const std::byte* from, size_t bytes);
   [[noreturn]] void died();
-  /// Tells people of a silence that lasts, since `begin_s` and since anything came, and ends one that
-  /// `may_end` and lasts too long.
-  void look_at_clock(double begin_s, bool may_end, const std::function<std::string()>& doing);
+  /// Tells people of a silence that lasts, since `begin_s` and since anything came, and ends the
+  /// process where that is for too long.
+  void look_at_clock(double begin_s, const std::function<std::string()>& doing);
 
   const Made made_;
   OtherProgram program_;

@@ -225,6 +225,14 @@ class Hangs(Echo):
         return super().step(action)
 
 
+class Waits(Echo):
+    """For a simulator that takes its time."""
+
+    def step(self, action):
+        time.sleep(0.05)
+        return super().step(action)
+
+
 class Leaving(Echo):
     """Writes down that it was closed; has an opinion of how fast it is looked at."""
 

@@ -341,6 +341,13 @@ def test_an_environment_that_hangs_ends_the_run_where_a_time_is_given(engine, tm
     assert len(re.findall(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)) == 1, done.stderr
 
 
+def test_a_run_that_waits_for_its_environments_says_so(engine, tmp_path):
+    words = ["env.id=gym_samples:Waits-v0", "env.workers=2", "train.steps=240", "train.log_every=80", "train.monitor_every=0.2"]
+    train(engine, tmp_path / "run", *words)
+    said = json.loads((tmp_path / "run" / "run.json").read_text())["bound_by"]
+    assert said.startswith("waits for the environment, ") and "env.workers=5, a process for each" in said, said
+
+
 def test_environments_are_closed_when_a_run_ends(engine, tmp_path):
     kwargs = json.dumps({"file": str(tmp_path / "closed")})
     words = ["env.id=gym_samples:Leaving-v0", f"env.kwargs={kwargs}", "env.max_steps=9", "env.workers=2", "train.steps=80"]
