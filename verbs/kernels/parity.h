@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/device/kernel.h"
+#include "verbs/kernels/results.h"
 
 namespace maglev::verbs::kernels {
 
@@ -27,6 +28,8 @@ Parity compare(const Tensors& expected, const Tensors& came, const Tolerance& to
 /// Runs both sides of the case, forwards and backwards, and compares outputs and gradients within
 /// the case's tolerance times `scale`.
 Parity check_parity(const KernelCase& kernel_case, double scale);
+/// The same beside what `reference_results` gave for the case before.
+Parity check_parity(const KernelCase& kernel_case, const Results& expected, double scale);
 
 /// "equal bit for bit", or the share of the tolerance used, or the problem.
 std::string parity_text(const Parity& parity, const Tolerance& tolerance);
