@@ -175,9 +175,9 @@ def run_tests(arguments: list[str]) -> int:
         suites.append(("ctest", ctest + (["-R", name] if name else [])))
     if only_python or not only_cpp:
         pytest = [str(VENV_PYTHON), "-m", "pytest", "tests/python", "-q"]
-        # two processes, each with files of its own: a test waits about as long as it computes
+        # each process has files of its own. Three keep two processors busy: a third of a test's time is waiting
         if usable_processors() > 1:
-            pytest += ["-n", "2", "--dist", "loadfile"]
+            pytest += ["-n", "3", "--dist", "loadfile"]
         suites.append(("pytest", pytest + (["-k", name] if name else [])))
 
     outcome = r"\d+ (passed|failed|errors?|skipped|deselected)\b.* in "
