@@ -132,6 +132,22 @@ def made(tmp_path_factory, home):
 
 
 @pytest.fixture(scope="module")
+def with_venv(tmp_path_factory, home):
+    """A checkout whose .venv, which takes seconds to make, is there."""
+    checkout = Checkout(tmp_path_factory.mktemp("with_venv"), home)
+    done = checkout.run("setup")
+    assert done.returncode == 0, done.err
+    return checkout
+
+
+@pytest.fixture
+def anew(with_venv):
+    """A checkout that is set up anew, but for the .venv."""
+    (with_venv.folder / ".venv" / "maglev.json").unlink(missing_ok=True)
+    return with_venv
+
+
+@pytest.fixture(scope="module")
 def without_numpy(tmp_path_factory, home):
     """A checkout whose numpy is missing."""
     checkout = Checkout(tmp_path_factory.mktemp("without_numpy"), home)
@@ -210,29 +226,29 @@ BY_CHOICE = {
 
 
 @pytest.mark.parametrize("package", BY_CHOICE)
-def test_wrong_folder_of_a_package_by_choice_is_refused(fresh, package):
+def test_wrong_folder_of_a_package_by_choice_is_refused(anew, package):
     name = f"MAGLEV_{package.upper()}"
-    done = fresh.run("setup", **{name: "/usr"})
+    done = anew.run("setup", **{name: "/usr"})
     assert done.returncode == 2 and f"{name}=/usr is no {package} package" in done.err
 
 
 @pytest.mark.parametrize("package", BY_CHOICE)
-def test_what_is_by_choice_is_gone_without_and_setup_tries_it_again(fresh, package):
+def test_what_is_by_choice_is_gone_without_and_setup_tries_it_again(anew, package):
     gives, proof = BY_CHOICE[package]
-    done = fresh.run("train")
+    done = anew.run("train")
     assert done.returncode == 7, done.err
     assert f"without {gives}: missing Python packages: {package}==" in done.err
-    state = fresh.folder / ".venv" / "maglev.json"
+    state = anew.folder / ".venv" / "maglev.json"
     assert json.loads(state.read_text())[package] == ""
-    assert f"without {gives}" not in fresh.run("train").err, "what is known to be missing is not asked for again"
-    assert f"without {gives}" in fresh.run("setup").err
-    folder = fresh.folder / "elsewhere" / package
+    assert f"without {gives}" not in anew.run("train").err, "what is known to be missing is not asked for again"
+    assert f"without {gives}" in anew.run("setup").err
+    folder = anew.folder / "elsewhere" / package
     (folder / proof).parent.mkdir(parents=True)
     (folder / proof).touch()
-    done = fresh.run("setup", **{f"MAGLEV_{package.upper()}": str(folder)})
+    done = anew.run("setup", **{f"MAGLEV_{package.upper()}": str(folder)})
     assert done.returncode == 0 and json.loads(state.read_text())[package] == str(folder)
     shutil.rmtree(folder)
-    assert f"without {gives}" in fresh.run("train").err, "what is gone is looked for anew"
+    assert f"without {gives}" in anew.run("train").err, "what is gone is looked for anew"
 
 
 def test_package_that_cannot_be_fetched_is_named_in_one_line_and_no_state_is_left(without_numpy):
