@@ -3,6 +3,8 @@
 ./maglev test sets MAGLEV_HOME, MAGLEV_BUILD and MAGLEV_ENGINE; else the release build is taken.
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import subprocess
@@ -25,6 +27,32 @@ def home() -> Path:
 def build_folder() -> Path:
     """The build under test."""
     return BUILD
+
+
+@contextlib.contextmanager
+def turn_of(worker, tmp_path_factory):
+    """The turn to run tests, of a worker by its number; each has its own."""
+    with open(tmp_path_factory.getbasetemp().parent / f"turn_of_{worker}", "w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        yield
+
+
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+
+
+@pytest.fixture(autouse=True)
+def turn(tmp_path_factory):
+    """Each test has its worker's turn, so that another worker can have it wait."""
+    with turn_of(WORKER, tmp_path_factory) if WORKERS > 2 else contextlib.nullcontext():
+        yield
+
+
+@pytest.fixture(scope="module")
+def one_beside(tmp_path_factory):
+    """A third worker waits while tests of the module run: what says that other programs have the processors needs some."""
+    with turn_of((WORKER + 1) % WORKERS, tmp_path_factory) if WORKERS > 2 else contextlib.nullcontext():
+        yield
 
 
 def runner(program):

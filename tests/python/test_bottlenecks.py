@@ -8,6 +8,8 @@ import json
 import pytest
 from conftest import BUILD, runner
 
+pytestmark = pytest.mark.usefixtures("one_beside")
+
 MISTAKES = [
     "slow_environment",
     "waiting_environment",
