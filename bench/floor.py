@@ -26,8 +26,9 @@ def layers(*widths: int) -> int:
     return sum(a * b for a, b in zip(widths, widths[1:]))
 
 
-def forward_macs(env: str, network: dict) -> int:
+def forward_macs(env: str, config: dict) -> int:
     """Multiply-adds of policy and critic for one observation. Throws Unavailable."""
+    network = config["ppo"]["network"]
     hidden = [int(h) for h in network["hidden"]]
     critic = [int(h) for h in network["critic_hidden"]]
     if env == "goodhart" and network["kind"] == "cnn" and network["shared"]:
@@ -43,12 +44,21 @@ def forward_macs(env: str, network: dict) -> int:
         return macs + layers(channels[-1] * cells, *hidden, BREAKOUT_ACTIONS + 1)
     if env in VECTORS and not network["shared"] and network["kind"] in ("auto", "mlp"):
         observations, outputs = VECTORS[env]
-        return layers(observations, *hidden, outputs) + layers(observations, *(critic or hidden), 1)
+        if not config["env"].get("velocities", True):
+            observations //= 2
+        memory = int(network["memory"])
+        if memory and not critic:
+            # three gates of what is seen and remembered, behind each trunk
+            trunk = layers(observations, *hidden) + 3 * memory * (hidden[-1] + memory)
+            return 2 * trunk + layers(memory, outputs) + layers(memory, 1)
+        if not memory:
+            value = layers(observations, *(critic or hidden), 1)
+            return layers(observations, *hidden, outputs) + value
     raise Unavailable(f"the floor of this network on {env} is not worked out")
 
 
 def flop_a_step(env: str, config: dict) -> int:
-    return 2 * forward_macs(env, config["ppo"]["network"]) * (1 + 3 * int(config["ppo"]["epochs"]))
+    return 2 * forward_macs(env, config) * (1 + 3 * int(config["ppo"]["epochs"]))
 
 
 def peak_gflops(programs: Programs, threads: int = 0) -> float:
