@@ -7,6 +7,7 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "base/core/error.h"
 #include "engine/device/kernel.h"
 #include "engine/device/launch.h"
 #include "kernels/gru/gru_op.h"
@@ -71,6 +72,12 @@ void scan_by_step(const GruScan& s, const GruSteps& steps) {
 
 GruSteps gru_steps(const GruScan& s) {
   const int64_t L = s.products.size(0), B = s.products.size(1), H = s.weight.size(1);
+  // the kernels read as far as the sizes of products and weight say
+  MAGLEV_ASSERT(s.products.size(2) == 3 * H && s.weight.size(0) == 3 * H &&
+                    s.bias.numel() == 3 * H && s.bias.is_contiguous(),
+                "three gates for each unit");
+  MAGLEV_ASSERT(s.h.sizes() == at::IntArrayRef({B, H}) && s.keep.sizes() == at::IntArrayRef({L, B}),
+                "what each sequence remembers, and where it keeps that");
   const auto f32 = s.h.options();
   const GruSteps steps{at::empty({L, B, 3 * H}, f32), at::empty({L, B, H}, f32),
                        at::empty({L, B, H}, f32)};
@@ -169,7 +176,8 @@ KernelCase gru_scan_case(int64_t L, int64_t B, int64_t H, at::Device device) {
 std::vector<KernelCase> gru_scan_cases(at::Device device) {
   return {gru_scan_case(1, 1, 1, device), gru_scan_case(7, 5, 3, device),
           gru_scan_case(3, 2, 40, device), gru_scan_case(16, 8, 64, device),
-          gru_scan_case(2, 2, 257, device)};
+          // the widest that a device scans at once, and one beyond
+          gru_scan_case(2, 5, 256, device), gru_scan_case(2, 2, 257, device)};
 }
 
 }  // namespace
