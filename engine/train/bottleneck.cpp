@@ -18,10 +18,17 @@ constexpr double kDeviceBusy = 0.5;
 constexpr double kHidden = 0.15;
 // what is no stage of learning is named from this share on
 constexpr double kBeside = 0.2;
+// as many as env.workers takes
+constexpr int64_t kMostWorkers = 1024;
 
 constexpr const char* kTraceIt = "a trace says where it goes: kill -USR2 <process>";
 
 std::string count_of(double number) { return std::to_string(std::llround(number)); }
+
+// the setting that gives each process of the run so many games
+std::string env_count(const Load& load, int64_t games) {
+  return "env.count=" + std::to_string(games * load.processes);
+}
 
 // more work at once for stages that are dealt to threads in blocks; empty: there is enough
 std::string wider(const Load& load) {
@@ -29,14 +36,14 @@ std::string wider(const Load& load) {
     return "threads=0 uses all " + std::to_string(load.usable) + " processors";
   const int64_t blocks = (load.rows + load.block_rows - 1) / load.block_rows;
   if (!load.on_device && blocks < load.threads)
-    return "env.count=" + std::to_string(load.threads * load.block_rows / load.agents) +
+    return env_count(load, load.threads * load.block_rows / load.agents) +
            " gives each thread rows to act for";
   return "";
 }
 
 // more work a launch, of stages that are done for all rows at once
 std::string more_rows(const Load& load) {
-  return "env.count=" + std::to_string(4 * load.rows / load.agents) + " acts for more rows at once";
+  return env_count(load, 4 * load.rows / load.agents) + " acts for more rows at once";
 }
 
 std::string for_environment(const Load& load) {
@@ -49,12 +56,14 @@ std::string for_environment(const Load& load) {
 // what environments' own processes wait for, a socket or a clock, others can wait for meanwhile
 std::string for_waiting(const Load& load) {
   const int64_t games = load.rows / load.agents;
-  if (load.programs < games)
-    return "env.workers=" + std::to_string(games) +
-           ", a process for each, has all of them wait at once";
+  if (load.programs < std::min(games, kMostWorkers))
+    return games <= kMostWorkers
+               ? "env.workers=" + std::to_string(games) +
+                     ", a process for each, has all of them wait at once"
+               : "env.workers=" + std::to_string(kMostWorkers) + " has more of them wait at once";
   if (load.may_overlap && load.learn >= kHidden)
     return "train.overlap=true makes updates meanwhile";
-  return "env.count=" + std::to_string(4 * games) + " has more of them wait at once";
+  return env_count(load, 4 * games) + " has more of them wait at once";
 }
 
 std::string for_policy(const Load& load) {
@@ -82,7 +91,7 @@ Bottleneck idle_device(const Load& load, Bound most) {
     if (load.threads < load.usable)
       idle.advice = "threads=0 uses all " + std::to_string(load.usable) + " processors";
     else if (games < load.threads)
-      idle.advice = "env.count=" + std::to_string(load.threads) + " gives each thread one to step";
+      idle.advice = env_count(load, load.threads) + " gives each thread one to step";
     else idle.advice = for_environment(load);
   } else if (most == Bound::other) {
     idle.meanwhile = "the host does what is no stage";

@@ -86,6 +86,13 @@ TEST(Bottleneck, environments_that_wait_in_processes_of_their_own_are_no_other_p
   EXPECT_EQ(bottleneck_of(load).bound, Bound::waiting);
   load.rows = 4;
   EXPECT_EQ(bottleneck_of(load).advice, "env.count=16 has more of them wait at once");
+  // env.count is of all processes of the run, env.workers of each, and no more than it takes
+  load.processes = 2;
+  EXPECT_EQ(bottleneck_of(load).advice, "env.count=32 has more of them wait at once");
+  load.rows = 2048;
+  EXPECT_EQ(bottleneck_of(load).advice, "env.workers=1024 has more of them wait at once");
+  load.programs = 1024, load.programs_queued = 0;
+  EXPECT_EQ(bottleneck_of(load).advice, "env.count=16384 has more of them wait at once");
 }
 
 TEST(Bottleneck, processes_that_compute_steps_are_neither_idle_threads_nor_other_programs) {

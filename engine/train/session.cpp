@@ -103,6 +103,7 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
           .rows = trainer.envs().rows(),
           .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
           .agents = trainer.envs().agents(),
+          .processes = placement.processes,
           .may_overlap = plan.may_overlap() && run.dataset.empty() && !run.overlap,
           .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
                        (cuda || pair_products_available()),
