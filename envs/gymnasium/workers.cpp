@@ -200,6 +200,8 @@ void Worker::dismiss() {
 }
 
 void Worker::look_at_clock(double begin_s, const std::function<std::string()>& doing) {
+  // somebody else who waited for it has ended it, and said in which episode
+  if (!failure_.empty()) died();
   const double silent_s = steady_s() - std::max(begin_s, heard_s_);
   // one that is made, or an episode that is taken again, may take longer than a step; and who looks
   // at the socket is not to find it gone

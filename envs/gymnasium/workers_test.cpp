@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <thread>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -95,6 +97,31 @@ TEST_F(GymnasiumWorkers, a_silence_that_is_too_long_is_told_and_ends_where_it_ma
       << told;
   // all that is asked of the same process from then on fails alike
   EXPECT_THROW(ask_step(*remote), Silence);
+}
+
+TEST_F(GymnasiumWorkers, a_silence_is_of_one_episode_whoever_waits_for_the_process) {
+  Made limited = made();
+  limited.timeout = 2, limited.workers = 1;
+  Workers& workers = Workers::of(limited);
+  const auto first = workers.make_remote(), second = workers.make_remote();
+  first->reset(1), second->reset(2);
+  first->take(), second->take();
+  first->step(std::as_bytes(std::span(kAction)));
+  second->step(std::as_bytes(std::span(kAction)));
+  const auto failure_of = [](Remote& remote, const char* seed) -> std::string {
+    try {
+      remote.take([seed] { return std::string("; of seed ") + seed; });
+    } catch (const Silence& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  std::string beside;
+  std::thread other([&] { beside = failure_of(*second, "2"); });
+  const std::string here = failure_of(*first, "1");
+  other.join();
+  EXPECT_NE(here.find("; of seed "), here.npos) << here;
+  EXPECT_EQ(here, beside);
 }
 
 TEST_F(GymnasiumWorkers, processes_of_nobody_end_on_demand_close_their_environments_and_come_back) {
