@@ -92,7 +92,7 @@ void add_networks(MemoryPlan& memory, const Experiment& experiment, const AlgoCo
   for (const MemoryPart& part : learner) add_part(memory, part.name, part.bytes);
   const auto policy_bytes = [&](const AlgoContext& acting) {
     return bytes_of_all(algo.policy_memory ? algo.policy_memory(experiment.algo_options(), acting)
-                                     : learner);
+                                           : learner);
   };
   // what judges checkpoints beside training is a policy of its own, on one thread
   if (run.eval_every > 0) {
