@@ -1,3 +1,4 @@
+#include "base/device/group.cuh"
 #include "base/device/launch.cuh"
 #include "kernels/gru/gates.cuh"
 #include "kernels/gru_scan/gru_scan.h"
@@ -5,30 +6,30 @@
 namespace maglev {
 namespace {
 
-// sequences of a block, which share what is read of the weights
+// sequences of a block, which share what is read of the weights: a unit's numbers are read at once
 constexpr int kSequences = 4;
 
 // zeros where sequences of a block are not there: sums run over all rows alike
-__device__ void clear(float* near, int64_t count) {
-  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) near[i] = 0.f;
+__device__ Float4* cleared(int64_t count) {
+  Float4* near = static_cast<Float4*>(dynamic_shared());
+  for (int64_t i = threadIdx.x; i < count; i += blockDim.x) near[i] = {};
   __syncthreads();
+  return near;
 }
 
 // A block takes its sequences through all steps: no step waits for a launch, and sequences need
 // nothing of each other. A thread has a unit of its own. Sums run over units in order.
 __global__ void steps_there(GruScanArgs s) {
-  // [kSequences][H]: what a step begins with
-  float* near = static_cast<float*>(dynamic_shared());
   const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
   const int rows = int(min(int64_t(kSequences), s.B - first));
-  clear(near, kSequences * H);
+  Float4* near = cleared(H);  // what a step begins with
 
   // what goes on to step l, of unit j
   const auto carry = [&](int64_t l, int64_t j, const float* from) {
     for (int r = 0; r < rows; ++r) {
       const int64_t row = first + r;
       const float kept = from[row * H + j] * s.keep[l * s.B + row];
-      near[r * H + j] = s.before[(l * s.B + row) * H + j] = kept;
+      near[j].f[r] = s.before[(l * s.B + row) * H + j] = kept;
     }
   };
   for (int64_t j = threadIdx.x; j < H; j += blockDim.x) carry(0, j, s.h);
@@ -41,16 +42,18 @@ __global__ void steps_there(GruScanArgs s) {
       float sums[kSequences][3] = {};
       for (int r = 0; r < rows; ++r)
         for (int g = 0; g < 3; ++g) sums[r][g] = s.products[(at + r) * G + g * H + j];
-      for (int64_t k = 0; k < H; ++k)
+      for (int64_t k = 0; k < H; ++k) {
+        const Float4 begin = near[k];
         for (int g = 0; g < 3; ++g) {
           const float weight = s.weight_t[k * s.weight_row + g * H + j];
-          for (int r = 0; r < kSequences; ++r) sums[r][g] += near[r * H + k] * weight;
+          for (int r = 0; r < kSequences; ++r) sums[r][g] += begin.f[r] * weight;
         }
+      }
       for (int r = 0; r < rows; ++r) {
         for (int g = 0; g < 3; ++g) s.gates[(at + r) * G + g * H + j] = sums[r][g];
         const GruGates gates(sums[r][0] + s.bias[j], sums[r][1] + s.bias[H + j],
                              sums[r][2] + s.bias[2 * H + j]);
-        behind[(first + r) * H + j] = gates.next(near[r * H + j]);
+        behind[(first + r) * H + j] = gates.next(near[j].f[r]);
       }
     }
     // all have read what the step began with
@@ -61,11 +64,9 @@ __global__ void steps_there(GruScanArgs s) {
 }
 
 __global__ void steps_back(GruScanBack s) {
-  // [kSequences][3 * H]: gradients of the gates
-  float* near = static_cast<float*>(dynamic_shared());
   const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
   const int rows = int(min(int64_t(kSequences), s.B - first));
-  clear(near, kSequences * G);
+  Float4* near = cleared(G);  // gradients of the gates
   for (int64_t l = s.L; l-- > 0;) {
     const int64_t at = l * s.B + first;
     for (int64_t j = threadIdx.x; j < H; j += blockDim.x)
@@ -80,7 +81,7 @@ __global__ void steps_back(GruScanBack s) {
         float d_gates[3];
         gates.back(d_next, s.before[(at + r) * H + j], d_gates);
         for (int g = 0; g < 3; ++g)
-          near[r * G + g * H + j] = s.d_gates[(at + r) * G + g * H + j] = d_gates[g];
+          near[g * H + j].f[r] = s.d_gates[(at + r) * G + g * H + j] = d_gates[g];
         *d_h = d_next * (1.f - gates.update);
       }
     __syncthreads();
@@ -88,7 +89,8 @@ __global__ void steps_back(GruScanBack s) {
       float sums[kSequences] = {};
       for (int64_t k = 0; k < G; ++k) {
         const float weight = s.weight[k * s.weight_row + j];
-        for (int r = 0; r < kSequences; ++r) sums[r] += near[r * G + k] * weight;
+        const Float4 d_gates = near[k];
+        for (int r = 0; r < kSequences; ++r) sums[r] += d_gates.f[r] * weight;
       }
       for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] += sums[r];
     }
@@ -99,12 +101,12 @@ __global__ void steps_back(GruScanBack s) {
     for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] *= s.keep[first + r];
 }
 
-// `floats` of a sequence are shared
-LaunchShape blocks_for(int64_t B, int64_t H, int64_t floats) {
+// `shared` numbers of each sequence
+LaunchShape blocks_for(int64_t B, int64_t H, int64_t shared) {
   constexpr int64_t kWarp = 32;
   return {.grid = {blocks_of(B, kSequences)},
           .block = {blocks_of(H, kWarp) * kWarp},
-          .shared_bytes = kSequences * floats * int64_t(sizeof(float))};
+          .shared_bytes = shared * int64_t(sizeof(Float4))};
 }
 
 }  // namespace

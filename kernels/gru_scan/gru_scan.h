@@ -32,7 +32,7 @@ struct GruScanBack {
 
 /// Most units on a device, where a block takes its sequences through all steps: wider ones read more
 /// weights each step than a multiprocessor keeps.
-constexpr int64_t kMostGruScanUnits = 256;
+constexpr int64_t kMostGruScanUnits = 128;
 
 void gru_scan_cpu(const GruScanArgs& args);
 void gru_scan_back_cpu(const GruScanBack& args);

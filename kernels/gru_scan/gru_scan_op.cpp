@@ -27,8 +27,9 @@ struct GruSteps {
   at::Tensor behind;  ///< [L, B, H]
 };
 
-bool scans_at_once(const at::Tensor& weight) {
-  return weight.is_cpu() || weight.size(1) <= kMostGruScanUnits;
+// on a device one step waits for no other: a product by a library is as good
+bool scans_at_once(const at::Tensor& weight, int64_t L) {
+  return weight.is_cpu() || (weight.size(1) <= kMostGruScanUnits && L > 1);
 }
 
 // rows that begin where the processor's products want them
@@ -81,7 +82,7 @@ GruSteps gru_steps(const GruScan& s) {
   const auto f32 = s.h.options();
   const GruSteps steps{at::empty({L, B, 3 * H}, f32), at::empty({L, B, H}, f32),
                        at::empty({L, B, H}, f32)};
-  scans_at_once(s.weight) ? scan_at_once(s, steps) : scan_by_step(s, steps);
+  scans_at_once(s.weight, L) ? scan_at_once(s, steps) : scan_by_step(s, steps);
   return steps;
 }
 
@@ -144,7 +145,7 @@ class GruScanFunction : public torch::autograd::Function<GruScanFunction> {
                          .d_behind = grads[0].contiguous(),
                          .d_gates = at::empty_like(gates),
                          .d_h = at::empty_like(before[0])};
-    scans_at_once(weight) ? scan_back_at_once(s) : scan_back_by_step(s);
+    scans_at_once(weight, gates.size(0)) ? scan_back_at_once(s) : scan_back_by_step(s);
     // of all steps at once
     const at::Tensor rows = s.d_gates.flatten(0, 1), d_weight = at::empty_like(weight);
     write_product(d_weight, rows.t(), before.flatten(0, 1));
@@ -177,7 +178,7 @@ std::vector<KernelCase> gru_scan_cases(at::Device device) {
   return {gru_scan_case(1, 1, 1, device), gru_scan_case(7, 5, 3, device),
           gru_scan_case(3, 2, 40, device), gru_scan_case(16, 8, 64, device),
           // the widest that a device scans at once, and one beyond
-          gru_scan_case(2, 5, 256, device), gru_scan_case(2, 2, 257, device)};
+          gru_scan_case(2, 5, 128, device), gru_scan_case(2, 2, 129, device)};
 }
 
 }  // namespace
