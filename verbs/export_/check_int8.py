@@ -166,4 +166,5 @@ def plays_as_well(session, about, own):
     for who, mean, error, x in zip(("the policy", "the model"), means, errors, (own, judged)):
         print(f"return of {who}: {mean:.2f}, standard error {error:.2f}, {len(x)} episodes")
     lower = means[0] - means[1]
-    return not (lower > WORSE_ERRORS * float(np.hypot(*errors)) and lower > WORSE_SHARE * abs(means[0]))
+    worse = lower > WORSE_ERRORS * float(np.hypot(*errors)) and lower > WORSE_SHARE * abs(means[0])
+    return bool(np.isfinite(lower)) and not worse
