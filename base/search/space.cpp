@@ -263,12 +263,21 @@ Dimension parse_dimension(std::string_view text, const std::vector<Setting>& kno
   // values by name: what each may be is the setting's own to say
   Dimension d{
       .name = setting.name, .kind = Kind::choice, .choices = values_of(values, setting.name)};
+  // those without choices or numbers are texts and lists
+  const bool listed = setting.kind == Kind::choice && setting.choices.empty();
+  if (listed && d.choices.size() < 2 && values.starts_with('['))
+    refuse(setting.name,
+           "searches among several values, each in brackets, such as "
+           "[64,64],[256,256], got one, " +
+               std::string(values) + "; one is given without --space");
   if (d.choices.size() < 2)
     refuse(setting.name, "expects low..high, low..high:log, low..high:pow2 or a,b,c, got '" +
                              std::string(values) + "'");
   for (const std::string& choice : d.choices)
     if (std::ranges::count(d.choices, choice) > 1)
-      refuse(setting.name, "'" + choice + "' is given twice");
+      refuse(setting.name,
+             "'" + choice + "' is given twice" +
+                 (listed ? "; a value that is a list stands in brackets: [64,64],[256,256]" : ""));
   return d;
 }
 

@@ -165,10 +165,11 @@ search::SearchSpace space_of(const Arguments& arguments, const Experiment& exper
   const auto known = known_settings(experiment.table());
   search::SearchSpace space;
   for (const SpaceLine& line : space_lines(arguments.values("--space"))) {
+    // before its values are asked for
+    const std::string name(name_part(line.text));
+    if (name == "seed" || name == "threads" || name == "device" || name == "train.init_from")
+      throw Error("[--space " + name + "] does not make a policy better; leave it out");
     const search::Dimension d = dimension_of(line, known);
-    if (d.name == "seed" || d.name == "threads" || d.name == "device" ||
-        d.name == "train.init_from")
-      throw Error("[--space " + d.name + "] does not make a policy better; leave it out");
     for (const std::string& given : arguments.settings())
       if (name_part(given) == d.name)
         throw Error("[--space " + d.name + "] is searched, and " + given +
