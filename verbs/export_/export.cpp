@@ -1,5 +1,6 @@
 // maglev export: a run's policy as an ONNX model, compared on request with what the policy does.
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,8 +15,10 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/core/version.h"
+#include "base/core/words.h"
 #include "base/env/env_params.h"
 #include "base/onnx/model.h"
 #include "engine/export/policy_model.h"
@@ -107,6 +110,30 @@ void describe(const RunPolicy& run, onnx::Model& model) {
     model.metadata.push_back({"note", trained.algo().exported.note});
 }
 
+// what of a model's products stays in f32, by reason: "2 are smaller, 1 takes observations"
+std::string left_in_f32(const Quantized& made) {
+  std::vector<std::string> reasons;
+  const auto add = [&](int64_t count, const char* one, const char* more) {
+    if (count > 0) reasons.push_back(std::to_string(count) + (count == 1 ? one : more));
+  };
+  add(made.small, " is smaller", " are smaller");
+  add(made.first, " takes observations", " take observations");
+  add(made.last, " gives what comes out", " give what comes out");
+  return maglev::joined(reasons);
+}
+
+// what became of a model's products by constant weights, and of its convolutions
+std::string int8_line(const Quantized& made, const onnx::Model& model) {
+  const int64_t in_f32 = made.small + made.first + made.last;
+  const double share = double(made.weights) / double(made.weights + made.f32_weights);
+  std::string line = printed("8 bits: %ld of %ld products, with %.0f %% of their weights",
+                             long(made.products), long(made.products + in_f32), 100 * share);
+  if (in_f32 > 0) line += "; of those in f32 " + left_in_f32(made);
+  if (std::ranges::any_of(model.nodes, [](const auto& node) { return node.operation == "Conv"; }))
+    line += "; convolutions are in f32";
+  return line + "\n";
+}
+
 // large products in 8 bits; throws Error where there is none that gains by it
 Quantized put_in_int8(onnx::Model& model, const EnvSpec& spec) {
   std::vector<std::string> measured;
@@ -114,12 +141,10 @@ Quantized put_in_int8(onnx::Model& model, const EnvSpec& spec) {
     if (column.dtype == DType::f32) measured.push_back(column.name);
   const Quantized made = quantize(model, measured);
   if (made.products == 0)
-    throw Error("[export] --int8 gains nothing here: it puts hidden layers of at least " +
+    throw Error("[export] --int8 gains nothing here: it puts products of at least " +
                 std::to_string(kLeastQuantizedWeights) + " weights (128 x 128) in 8 bits, and of " +
-                std::to_string(made.small + made.first + made.last) + " layers " +
-                std::to_string(made.small) + " are smaller, " + std::to_string(made.first) +
-                " take observations and " + std::to_string(made.last) +
-                " give what comes out; leave out --int8");
+                std::to_string(made.small + made.first + made.last) + " products " +
+                left_in_f32(made) + "; leave out --int8");
   model.metadata.push_back({"precision", "int8"});
   return made;
 }
@@ -232,13 +257,7 @@ int run(const std::vector<std::string>& words) {
   print(table_of(model));
   std::printf("written to %s: %s, %zu operations, opset %ld\n", file.c_str(),
               bytes_text(int64_t(bytes.size())).c_str(), model.nodes.size(), long(model.opset));
-  if (int8)
-    std::printf(
-        "8 bits: %ld products, %.0f %% of the weights of such; f32: %ld small ones, %ld that take "
-        "observations, %ld that give what comes out, convolutions\n",
-        long(int8->products),
-        100. * double(int8->weights) / double(int8->weights + int8->f32_weights), long(int8->small),
-        long(int8->first), long(int8->last));
+  if (int8) print(int8_line(*int8, model));
   const auto precision = trained->run.precision;
   if (precision && *precision != Precision::fp32)
     std::printf("note: trained in %s; the model has the weights in fp32 and computes so%s\n",
