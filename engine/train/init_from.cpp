@@ -60,19 +60,36 @@ Error with_settings(const UnlikeState& error, const Experiment& experiment,
     differences.push_back(u.name + " is " + u.there + " there, " + u.here + " here");
     words.push_back(shell_word(u.name + "=" + u.there));
   }
-  // another environment may show other shapes
+  // another environment may show other shapes, which no setting mends
   const std::string env = experiment.env().name;
   const std::string elsewhere =
-      saved.env == env ? "" : "; it was trained on " + saved.env + ", this run is on " + env;
+      saved.env == env ? ""
+                       : "; it was trained on " + saved.env + ", this run is on " + env +
+                             ", and what they show and take must have the same shapes";
   if (words.empty()) return Error(error.what() + elsewhere);
   return Error("[" + checkpoint + "] does not fit this run, which train.init_from has begin with " +
                "its networks: " + joined(differences, "; ") + elsewhere +
                "; give what it has: " + joined(words, " "));
 }
 
+// settings of the networks that are otherwise though all tensors fit, such as an activation, by
+// which weights may compute something else than they were trained to
+std::string unlike_note(const Experiment& experiment, const std::string& name,
+                        const CheckpointIdentity& saved) {
+  const std::string networks = std::string(experiment.algo().name) + ".network.";
+  std::vector<std::string> differences;
+  for (const Unlike& u : unlike_settings(experiment, saved))
+    if (u.name.starts_with(networks))
+      differences.push_back(u.name + " is " + u.there + " there, " + u.here + " here");
+  if (differences.empty()) return "";
+  return "the networks of " + name +
+         " fit, but were trained otherwise: " + joined(differences, "; ") +
+         "; they may compute something else than they learned";
+}
+
 }  // namespace
 
-void init_from(Trainer& trainer, const std::string& name) {
+std::string init_from(Trainer& trainer, const std::string& name) {
   const auto run = run_named(name);
   if (!run) throw Error("[train] train.init_from: " + std::string(no_run(name).what()));
   const std::string checkpoint = checkpoint_of(run->folder, run->checkpoint);
@@ -87,6 +104,7 @@ void init_from(Trainer& trainer, const std::string& name) {
   }
   algorithm.follow_networks();
   algorithm.publish();
+  return unlike_note(trainer.experiment(), name, read_manifest(checkpoint).identity);
 }
 
 }  // namespace maglev

@@ -8,7 +8,9 @@
 namespace maglev {
 
 /// The weights of run `name` (<folder> or <folder>@<checkpoint>) instead of initial ones; what
-/// learning keeps besides begins anew. Throws Error.
-void init_from(Trainer& trainer, const std::string& name);
+/// learning keeps besides begins anew. Returns a note, empty mostly: where everything fits and yet
+/// settings of the networks differ (an activation), by which they may compute something else.
+/// Throws Error.
+std::string init_from(Trainer& trainer, const std::string& name);
 
 }  // namespace maglev

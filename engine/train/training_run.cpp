@@ -150,7 +150,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     std::fflush(stdout);
   }
   Trainer trainer(experiment, placement);
-  if (!experiment.run.init_from.empty()) init_from(trainer, experiment.run.init_from);
+  std::string unlike;
+  if (!experiment.run.init_from.empty()) unlike = init_from(trainer, experiment.run.init_from);
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
   if (const Replay* replay = trainer.store().replay(); replay && experiment.run.dataset.empty())
     experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
@@ -168,6 +169,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     session.say("the run that stood here was moved to " + dir.moved_aside());
   for (const std::string& note : request.notes) session.say(note);
   if (!named.empty()) session.say(named);
+  if (!unlike.empty()) session.say(unlike);
   for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
     session.say(note);
   for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);

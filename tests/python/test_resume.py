@@ -473,6 +473,26 @@ def test_networks_of_other_shapes_are_told_by_their_settings(setting, there, her
     assert engine("train", "ppo", "cartpole", *COMMON, *had, *begin, "--out", tmp_path / "third").returncode == 0
 
 
+def test_networks_that_fit_and_compute_something_else_are_told(engine, tmp_path):
+    first = tmp_path / "first"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", first).returncode == 0
+    begin = ["train.steps=64", f"train.init_from={first}"]
+    for activation, told in (("relu", True), ("tanh", False)):
+        out = tmp_path / activation
+        done = engine("train", "ppo", "cartpole", *COMMON, *begin, f"ppo.network.activation={activation}", "--out", out)
+        assert done.returncode == 0, done.stderr
+        said = "were trained otherwise: ppo.network.activation is tanh there, relu here; "
+        assert (said in (out / "log.txt").read_text()) == told
+
+
+def test_networks_of_another_environment_are_told_by_it(engine, tmp_path):
+    first = tmp_path / "first"
+    assert engine("train", "ppo", "cartpole", *COMMON, "--out", first).returncode == 0
+    done = engine("train", "ppo", "acrobot", *COMMON, f"train.init_from={first}", "--out", tmp_path / "second")
+    assert done.returncode == 2 and not (tmp_path / "second").exists()
+    assert "trained on cartpole, this run is on acrobot, and what they show and take must have the same" in done.stderr
+
+
 def test_a_checkpoint_is_named_and_what_there_is_not_yet_is_said(engine, tmp_path):
     run = tmp_path / "run"
     short = ["train.steps=64", "train.save_every=64", "--out", run]
