@@ -667,6 +667,18 @@ def test_a_command_that_is_given_otherwise_changes_the_run_and_back(engine, tmp_
     assert "ppo.lr=0.002\n" in again[0] and "ppo.lr=0.001\n" in again[1] and "train.steps=1920\n" in again[1]
 
 
+def test_a_command_that_gives_what_a_resume_gave_finds_the_run_finished(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", *COMMON, "--out", run, "--continue"]
+    assert engine(*words, "train.steps=64").returncode == 0
+    assert engine("train", "--resume", run, "train.steps=128", "ppo.lr=2e-4").returncode == 0
+    done = engine(*words, "train.steps=128", "ppo.lr=2e-4")
+    assert done.returncode == 0 and "is finished" in done.stdout, done.stderr
+    # and what neither of them gave is a change
+    done = engine(*words, "train.steps=192", "ppo.lr=3e-4")
+    assert done.returncode == 0 and newest_manifest(run)["identity"]["step"] == 192, done.stderr
+
+
 def test_a_job_that_is_started_again_goes_on_as_it_was_resumed(engine, tmp_path):
     run = tmp_path / "run"
     words = ["train", "ppo", "cartpole", "--bare", "--out", run, "--continue", "--sinks", "jsonl"]

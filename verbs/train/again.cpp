@@ -27,6 +27,12 @@ std::vector<std::string> changes_since(const std::string& folder, const std::str
   return changes;
 }
 
+// whether a run of these settings has the one in `line` already, such as what a resume gave
+bool holds(const OptionTable& table, const std::string& line) {
+  return std::ranges::any_of(
+      table.fields(), [&](const Field& field) { return line == field.name + "=" + field.plain(); });
+}
+
 void expect_same(const std::string& folder, const std::string& algo, const std::string& env,
                  const Experiment& experiment) {
   if (algo != experiment.algo().name || env != experiment.env().name)
@@ -87,7 +93,8 @@ std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int6
   }
   const auto there = experiment_of(folder);
   expect_same(folder, there->algo().name, there->env().name, experiment);
-  const auto changes = changes_since(folder, request.given);
+  auto changes = changes_since(folder, request.given);
+  std::erase_if(changes, [&](const std::string& line) { return holds(there->table(), line); });
   if (is_done(folder, changes)) {
     std::printf("maglev: %s is finished\n", folder.c_str());
     return RunOutcome::finished;
