@@ -239,9 +239,9 @@ def test_another_sweep_is_not_mixed_in(swept, engine):
     done = engine(*words(folder, "--trials", 6, "--start", 3, "--search-seed", 2))
     assert done.returncode == 2
     assert "another seed: 1 there, 2 asked for" in done.stderr
-    done = engine(*words(folder, "--trials", 6, "--start", 3, "--space", "ppo.rollout=16..64:pow2"))
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "--space", "ppo.gamma=0.9..0.99"))
     there = "ppo.lr=1e-05..0.1:log ppo.epochs=1..4 ppo.optimizer=adam,muon"
-    assert f"another space: {there} there, {there} ppo.rollout=16..64:pow2 asked for; " in done.stderr, done.stderr
+    assert f"another space: {there} there, {there} ppo.gamma=0.9..0.99 asked for; " in done.stderr, done.stderr
     done = engine(*words(folder, "--trials", 6, "--start", 3, "ppo.gamma=0.5"))
     assert done.returncode == 2 and "another ppo.gamma: " in done.stderr, done.stderr
 
