@@ -252,7 +252,9 @@ std::string Field::plain() const {
 
 void Field::set(std::string_view text, std::string_view where) {
   auto check_range = [&](double value, const std::string& of = "") {
-    if (!(value >= rule.min && value <= rule.max)) reject(where, name, of + range_text(rule), text);
+    if (value >= rule.min && value <= rule.max) return;
+    const std::string range = range_text(rule);
+    reject(where, name, of + (range.starts_with('[') ? "in " : "") + range, text);
   };
   std::visit(overloaded{[&](bool* m) {
                           const auto value = parse_bool(text);
@@ -288,7 +290,7 @@ void Field::set(std::string_view text, std::string_view where) {
                             int64_t value = 0;
                             if (!parse_integer(word, value))
                               reject(where, name, "a list of whole numbers such as [64, 64]", text);
-                            check_range(double(value), "a list of numbers in ");
+                            check_range(double(value), "a list of numbers ");
                             values.push_back(value);
                           }
                           *m = std::move(values);

@@ -37,7 +37,7 @@ TEST(Evaluation, answers_wrong_settings_and_refuses_what_changes_what_is_seen) {
   const std::vector<std::pair<const char*, const char*>> wrong{
       {"max_step=9", "[train.eval_env] unknown setting 'env.max_step'"},
       {"max_step=9", "env.max_steps"},
-      {"max_steps=0", "[train.eval_env] env.max_steps must be [1"},
+      {"max_steps=0", "[train.eval_env] env.max_steps must be in [1"},
       {"max_steps", "[train.eval_env] settings are name=value, got 'env.max_steps'"},
       {"max_steps=9,,", "[train.eval_env] has an empty name"},
       {"view=3", "[train] train.eval_env=view=3 changes the environment's observations"},

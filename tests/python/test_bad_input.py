@@ -51,7 +51,7 @@ def complaint(done):
         (["train", "ppo", "cartpole", "ppo.lrr=1"], "did you mean ppo.lr"),
         (["train", "ppo", "cartpole", "lr=1"], "ppo.lr"),
         (["train", "ppo", "cartpole", "ppo.lr=fast"], "ppo.lr must be a number"),
-        (["train", "ppo", "cartpole", "ppo.gamma=1.5"], "ppo.gamma must be [0, 1], got '1.5'"),
+        (["train", "ppo", "cartpole", "ppo.gamma=1.5"], "ppo.gamma must be in [0, 1], got '1.5'"),
         (["train", "ppo", "cartpole", "env.count=0"], "env.count must be"),
         (["train", "tdmpc2", "pendulum", "tdmpc2.mlp_dim=100"], "tdmpc2.mlp_dim must be a multiple of 8, got 100"),
         (["train", "tdmpc2", "cartpole"], "use ppo or dreamer"),

@@ -46,20 +46,21 @@ VerbEntry entry();
 namespace {
 
 Grammar grammar() {
-  return {.flags = {{"--onnx", "FILE",
-                     "the model (default: policy.onnx in the run's folder, policy_int8.onnx where "
-                     "it is in 8 bits)"},
-                    {"--int8", "",
-                     "large products in 8 bits: hidden layers of some hundred units or more take a "
-                     "quarter of the file and less time; what comes out is a little off, and "
-                     "--check says how far and how well it plays"},
-                    {"--samples", "FILE",
-                     "write what the policy saw and did in 10,240 steps of its environment, as "
-                     ".safetensors"},
-                    {"--check", "",
-                     "run the model by onnxruntime on such samples and say how far it is from what "
-                     "the policy did; exit status 1 where it is too far"},
-                    {"--overwrite", "", "replace FILE where it is there already"}},
+  return {.flags =
+              {{"--onnx", "FILE",
+                "the model (default: policy.onnx in the run's folder, policy_int8.onnx where "
+                "it is in 8 bits)"},
+               {"--int8", "",
+                "large products in 8 bits: hidden layers of some hundred units or more take a "
+                "quarter of the file and less time; what comes out is a little off, and "
+                "--check says how far and how well it plays"},
+               {"--samples", "FILE",
+                "write what the policy saw and did in at least 10,240 steps of its environment, as "
+                ".safetensors"},
+               {"--check", "",
+                "run the model by onnxruntime on such samples and say how far it is from what "
+                "the policy did; exit status 1 where it is too far"},
+               {"--overwrite", "", "replace FILE where it is there already"}},
           .least = 1,
           .most = 1,
           .names = "<run>",
