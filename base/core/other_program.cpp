@@ -41,11 +41,11 @@ ProgramsUse use_of_other_programs() {
   RunningPrograms& all = running_programs();
   std::lock_guard lock(all.mutex);
   ProgramsUse use{.running = int(all.pids.size())};
-  for (const pid_t pid : all.pids)
-    for (const trace::ThreadUse& thread : trace::use_of_threads("/proc/" + std::to_string(pid))) {
-      use.on_processor_s += kNanosecond_s * double(thread.on_processor);
-      use.queued_s += kNanosecond_s * double(thread.queued);
-    }
+  for (const pid_t pid : all.pids) {
+    const auto threads = trace::sum_of(trace::use_of_threads("/proc/" + std::to_string(pid)));
+    use.on_processor_s += kNanosecond_s * double(threads.on_processor);
+    use.queued_s += kNanosecond_s * double(threads.queued);
+  }
   // nothing runs without a processor
   if (use.running > 0 && use.on_processor_s <= 0)
     use.on_processor_s = use.queued_s = std::numeric_limits<double>::quiet_NaN();

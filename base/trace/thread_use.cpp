@@ -11,6 +11,11 @@
 namespace maglev::trace {
 namespace {
 
+// what grows from a thread's begin on
+constexpr int64_t ThreadUse::*kCounted[] = {&ThreadUse::on_processor, &ThreadUse::queued,
+                                            &ThreadUse::in_kernel,    &ThreadUse::faults,
+                                            &ThreadUse::gave_up,      &ThreadUse::taken_away};
+
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -76,6 +81,13 @@ std::vector<ThreadUse> use_of_threads(const std::string& process) {
   return uses;
 }
 
+ThreadUse sum_of(const std::vector<ThreadUse>& threads) {
+  ThreadUse sum;
+  for (const ThreadUse& thread : threads)
+    for (const auto what : kCounted) sum.*what += thread.*what;
+  return sum;
+}
+
 std::vector<ThreadUse> use_between(const std::vector<ThreadUse>& begin,
                                    const std::vector<ThreadUse>& end) {
   std::vector<ThreadUse> between;
@@ -84,9 +96,7 @@ std::vector<ThreadUse> use_between(const std::vector<ThreadUse>& begin,
         std::lower_bound(begin.begin(), begin.end(), use.tid,
                          [](const ThreadUse& one, int64_t tid) { return one.tid < tid; });
     if (before != begin.end() && before->tid == use.tid)
-      for (int64_t ThreadUse::* what :
-           {&ThreadUse::on_processor, &ThreadUse::queued, &ThreadUse::in_kernel, &ThreadUse::faults,
-            &ThreadUse::gave_up, &ThreadUse::taken_away})
+      for (const auto what : kCounted)
         use.*what = std::max<int64_t>(0, use.*what - (*before).*what);
     between.push_back(use);
   }

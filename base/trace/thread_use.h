@@ -22,6 +22,8 @@ struct ThreadUse {
 
 /// All threads of this process since each began, by tid. `process`: its folder of /proc.
 std::vector<ThreadUse> use_of_threads(const std::string& process = "/proc/self");
+/// All of them together; its tid is 0.
+ThreadUse sum_of(const std::vector<ThreadUse>& threads);
 /// What came between two of them, of the threads in `end`.
 std::vector<ThreadUse> use_between(const std::vector<ThreadUse>& begin,
                                    const std::vector<ThreadUse>& end);

@@ -42,9 +42,7 @@ std::vector<Usage::Energy> read_energy(const std::string& root) {
 double queued_s(const std::string& process) {
   constexpr double kNanosecond_s = 1e-9;
   const std::vector<trace::ThreadUse> threads = trace::use_of_threads(process);
-  double sum = threads.empty() ? kUnknown : 0;
-  for (const trace::ThreadUse& thread : threads) sum += kNanosecond_s * double(thread.queued);
-  return sum;
+  return threads.empty() ? kUnknown : kNanosecond_s * double(trace::sum_of(threads).queued);
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ std::vector<Scored> trials_of(const std::string& folder) {
   for (const std::string& number : list_dir(folder + "/trials")) {
     const std::string trial = folder + "/trials/" + number, run = trial + "/run";
     // each may be several seeds
-    if (!is_run(run) && !path_exists(run + kSeeds)) continue;
+    if (!is_run(run) && !is_seeds(run)) continue;
     const nlohmann::json json = json_at(trial + "/trial.json");
     trials.push_back(
         {.run = run,
@@ -94,13 +94,14 @@ Error several(const std::string& folder, const char* what, const char* each,
 
 }  // namespace
 
+bool is_sweep(const std::string& folder) { return path_exists(folder + kSweep); }
+bool is_seeds(const std::string& folder) { return path_exists(folder + kSeeds); }
+
 std::optional<Error> several_runs(const std::string& name) {
   for (const std::string& meant : {name, name.substr(0, name.rfind('@'))}) {
     const std::string folder = without_slashes(meant);
-    if (path_exists(folder + kSweep))
-      return several(folder, "a sweep", "trials", trials_of(folder));
-    if (path_exists(folder + kSeeds))
-      return several(folder, "several seeds", "runs", seeds_of(folder));
+    if (is_sweep(folder)) return several(folder, "a sweep", "trials", trials_of(folder));
+    if (is_seeds(folder)) return several(folder, "several seeds", "runs", seeds_of(folder));
   }
   return std::nullopt;
 }

@@ -18,8 +18,6 @@ constexpr double kDeviceBusy = 0.5;
 constexpr double kHidden = 0.15;
 // what is no stage of learning is named from this share on
 constexpr double kBeside = 0.2;
-// as many as env.workers takes
-constexpr int64_t kMostWorkers = 1024;
 
 constexpr const char* kTraceIt = "a trace says where it goes: kill -USR2 <process>";
 
@@ -56,11 +54,11 @@ std::string for_environment(const Load& load) {
 // what environments' own processes wait for, a socket or a clock, others can wait for meanwhile
 std::string for_waiting(const Load& load) {
   const int64_t games = load.rows / load.agents;
-  if (load.programs < std::min(games, kMostWorkers))
-    return games <= kMostWorkers
-               ? "env.workers=" + std::to_string(games) +
-                     ", a process for each, has all of them wait at once"
-               : "env.workers=" + std::to_string(kMostWorkers) + " has more of them wait at once";
+  if (load.programs < std::min(games, load.most_workers))
+    return games <= load.most_workers ? "env.workers=" + std::to_string(games) +
+                                            ", a process for each, has all of them wait at once"
+                                      : "env.workers=" + std::to_string(load.most_workers) +
+                                            " has more of them wait at once";
   if (load.may_overlap && load.learn >= kHidden)
     return "train.overlap=true makes updates meanwhile";
   return env_count(load, 4 * games) + " has more of them wait at once";

@@ -21,6 +21,7 @@ struct Load {
   /// they kept busy.
   int programs = 0;
   double programs_processors = 0;
+  int64_t most_workers = 0;  ///< that env.workers takes; 0: the environment has no such setting
   /// Threads of the process, and of those programs, that were ready to go on and waited for a
   /// processor, on average; NaN: not known.
   double queued = std::numeric_limits<double>::quiet_NaN(),

@@ -73,6 +73,7 @@ Load stepped_elsewhere() {
   load.environment = 0.9, load.policy = 0.05, load.learn = 0.04, load.processors = 0.3;
   load.processor_pressure = 0.9, load.queued = 0.1, load.rows = 64;
   load.programs = 4, load.programs_processors = 0.2, load.programs_queued = 0.3;
+  load.most_workers = 1024;
   return load;
 }
 

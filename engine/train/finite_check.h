@@ -14,7 +14,8 @@ namespace maglev {
 class FiniteCheck {
  public:
   /// `window` holds the rows of the iteration and outlives this; `agents` rows are an environment,
-  /// the first of them number `first_env` of the run. `flagged`: what came is looked at where it lies, and a flag there remembers it.
+  /// the first of them number `first_env` of the run. `flagged`: what came is looked at where it
+  /// lies, and a flag there remembers it.
   FiniteCheck(std::string env, const EnvSpec& spec, int64_t agents, int64_t first_env,
               StepWindow& window, at::Device device, bool flagged);
 

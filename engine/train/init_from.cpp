@@ -20,6 +20,10 @@ struct Unlike {
   std::string name, there, here;
 };
 
+std::string told(const Unlike& u) {
+  return u.name + " is " + u.there + " there, " + u.here + " here";
+}
+
 // settings that may give networks their shapes: not how fast they work or act, nor real numbers
 bool shapes_networks(const Field& field) {
   const bool real =
@@ -57,7 +61,7 @@ Error with_settings(const UnlikeState& error, const Experiment& experiment,
   const CheckpointIdentity saved = read_manifest(checkpoint).identity;
   std::vector<std::string> differences, words;
   for (const Unlike& u : unlike_settings(experiment, saved)) {
-    differences.push_back(u.name + " is " + u.there + " there, " + u.here + " here");
+    differences.push_back(told(u));
     words.push_back(shell_word(u.name + "=" + u.there));
   }
   // another environment may show other shapes, which no setting mends
@@ -79,8 +83,7 @@ std::string unlike_note(const Experiment& experiment, const std::string& name,
   const std::string networks = std::string(experiment.algo().name) + ".network.";
   std::vector<std::string> differences;
   for (const Unlike& u : unlike_settings(experiment, saved))
-    if (u.name.starts_with(networks))
-      differences.push_back(u.name + " is " + u.there + " there, " + u.here + " here");
+    if (u.name.starts_with(networks)) differences.push_back(told(u));
   if (differences.empty()) return "";
   return "the networks of " + name +
          " fit, but were trained otherwise: " + joined(differences, "; ") +

@@ -86,6 +86,13 @@ std::unique_ptr<GpuMeter> meter_of(const Trainer& trainer) {
   return meter->known() ? std::move(meter) : nullptr;
 }
 
+// as many processes as step environments at most; 0: they have no such setting
+int64_t most_workers(const Experiment& experiment) {
+  const auto& fields = experiment.table().fields();
+  const auto workers = std::ranges::find(fields, "env.workers", &Field::name);
+  return workers == fields.end() ? 0 : int64_t(workers->rule.max);
+}
+
 // what may be advised
 Load free_to_use(Trainer& trainer, const Hooks& hooks) {
   const RunOptions& run = trainer.experiment().run;
@@ -94,7 +101,8 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
   const bool cuda = placement.device.is_cuda(), graph = run.graph.value_or(true);
   // as Trainer::capture_graphs() has it
   const bool capturable = plan.capturable && !hooks.epoch;
-  return {.threads = placement.threads,
+  return {.most_workers = most_workers(trainer.experiment()),
+          .threads = placement.threads,
           .usable = usable_cpus(),
           .on_device = cuda,
           .host_steps = cuda && trainer.envs().transfers(),

@@ -223,8 +223,8 @@ class Trainer {
   std::vector<BlockState> blocks_;
   std::vector<StepPart> parts_;  ///< as blocks_, unless environments are host-only
   bool lockstep_ = false;
-  bool by_turns_ =
-      false;  ///< graphs are of a time step's act and step each, for the host is between
+  /// Graphs are of a time step's act and step each, for the host is between.
+  bool by_turns_ = false;
   std::unique_ptr<FiniteCheck> finite_;
   ActionShares shares_;
   std::unique_ptr<DeviceTimes> stage_times_;  ///< null on a processor
@@ -239,8 +239,8 @@ class Trainer {
     StepGraph act{"act", "act"}, step{"step", "env_step"};
   };
   StepGraph collect_{"collect", "act,env_step"}, end_collect_{"end of collect", "collect"};
-  StepGraph keep_{"keep what was collected",
-                  "collect"};  ///< with train.overlap: behind the updates
+  /// With train.overlap: behind the updates.
+  StepGraph keep_{"keep what was collected", "collect"};
   std::vector<Turn> turns_;
   StepGraph update_{"learn", "advantages,minibatch,optimiser"}, publish_{"publish", "update"};
   /// An update that draws the next one's batch meanwhile; where the store does so.

@@ -7,10 +7,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// where one element is
+// where one element is: row, element of h, block, its first gate behind the block's begin
 struct GruPlace {
-  int64_t r, place, block,
-      gate;  ///< row, element of h, block, its first gate behind the block's begin
+  int64_t r, place, block, gate;
 
   __device__ GruPlace(const GruArgs& a, int64_t e) {
     const int64_t n = a.blocks * a.width;

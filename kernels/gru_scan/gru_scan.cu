@@ -18,27 +18,28 @@ __device__ Float4* cleared(int64_t count) {
 }
 
 // A block takes its sequences through all steps: no step waits for a launch, and sequences need
-// nothing of each other. A thread has a unit of its own. Sums run over units in order.
+// nothing of each other. A thread has one unit, j; those beyond the last only come to barriers. Sums
+// run over units in order.
 __global__ void steps_there(GruScanArgs s) {
-  const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
-  const int rows = int(min(int64_t(kSequences), s.B - first));
+  const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences, j = threadIdx.x;
+  const int rows = j < H ? int(min(int64_t(kSequences), s.B - first)) : 0;
   Float4* near = cleared(H);  // what a step begins with
 
-  // what goes on to step l, of unit j
-  const auto carry = [&](int64_t l, int64_t j, const float* from) {
+  // what step l begins with, from what was remembered before it
+  const auto carry = [&](int64_t l, const float* from) {
     for (int r = 0; r < rows; ++r) {
       const int64_t row = first + r;
       const float kept = from[row * H + j] * s.keep[l * s.B + row];
       near[j].f[r] = s.before[(l * s.B + row) * H + j] = kept;
     }
   };
-  for (int64_t j = threadIdx.x; j < H; j += blockDim.x) carry(0, j, s.h);
+  carry(0, s.h);
 
   for (int64_t l = 0; l < s.L; ++l) {
     __syncthreads();
     const int64_t at = l * s.B + first;
     float* behind = s.behind + l * s.B * H;
-    for (int64_t j = threadIdx.x; j < H; j += blockDim.x) {
+    if (rows > 0) {
       float sums[kSequences][3] = {};
       for (int r = 0; r < rows; ++r)
         for (int g = 0; g < 3; ++g) sums[r][g] = s.products[(at + r) * G + g * H + j];
@@ -58,47 +59,43 @@ __global__ void steps_there(GruScanArgs s) {
     }
     // all have read what the step began with
     __syncthreads();
-    if (l + 1 < s.L)
-      for (int64_t j = threadIdx.x; j < H; j += blockDim.x) carry(l + 1, j, behind);
+    if (l + 1 < s.L) carry(l + 1, behind);
   }
 }
 
 __global__ void steps_back(GruScanBack s) {
-  const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences;
-  const int rows = int(min(int64_t(kSequences), s.B - first));
+  const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences, j = threadIdx.x;
+  const int rows = j < H ? int(min(int64_t(kSequences), s.B - first)) : 0;
   Float4* near = cleared(G);  // gradients of the gates
+  float d_h[kSequences] = {};
   for (int64_t l = s.L; l-- > 0;) {
     const int64_t at = l * s.B + first;
-    for (int64_t j = threadIdx.x; j < H; j += blockDim.x)
-      for (int r = 0; r < rows; ++r) {
-        const float* of = s.gates + (at + r) * G + j;
-        const GruGates gates(of[0] + s.bias[j], of[H] + s.bias[H + j],
-                             of[2 * H] + s.bias[2 * H + j]);
-        // by the next step's loss and by what was carried on to it
-        float* d_h = s.d_h + (first + r) * H + j;
-        float d_next = s.d_behind[(at + r) * H + j];
-        if (l + 1 < s.L) d_next += *d_h * s.keep[(l + 1) * s.B + first + r];
-        float d_gates[3];
-        gates.back(d_next, s.before[(at + r) * H + j], d_gates);
-        for (int g = 0; g < 3; ++g)
-          near[g * H + j].f[r] = s.d_gates[(at + r) * G + g * H + j] = d_gates[g];
-        *d_h = d_next * (1.f - gates.update);
-      }
+    for (int r = 0; r < rows; ++r) {
+      const float* of = s.gates + (at + r) * G + j;
+      const GruGates gates(of[0] + s.bias[j], of[H] + s.bias[H + j], of[2 * H] + s.bias[2 * H + j]);
+      // by the next step's loss and by what was carried on to it
+      float d_next = s.d_behind[(at + r) * H + j];
+      if (l + 1 < s.L) d_next += d_h[r] * s.keep[(l + 1) * s.B + first + r];
+      float d_gates[3];
+      gates.back(d_next, s.before[(at + r) * H + j], d_gates);
+      for (int g = 0; g < 3; ++g)
+        near[g * H + j].f[r] = s.d_gates[(at + r) * G + g * H + j] = d_gates[g];
+      d_h[r] = d_next * (1.f - gates.update);
+    }
     __syncthreads();
-    for (int64_t j = threadIdx.x; j < H; j += blockDim.x) {
+    if (rows > 0) {
       float sums[kSequences] = {};
       for (int64_t k = 0; k < G; ++k) {
         const float weight = s.weight[k * s.weight_row + j];
         const Float4 d_gates = near[k];
         for (int r = 0; r < kSequences; ++r) sums[r] += d_gates.f[r] * weight;
       }
-      for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] += sums[r];
+      for (int r = 0; r < kSequences; ++r) d_h[r] += sums[r];
     }
     // all have read the gates' gradients
     __syncthreads();
   }
-  for (int64_t j = threadIdx.x; j < H; j += blockDim.x)
-    for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] *= s.keep[first + r];
+  for (int r = 0; r < rows; ++r) s.d_h[(first + r) * H + j] = d_h[r] * s.keep[first + r];
 }
 
 // `shared` numbers of each sequence

@@ -14,6 +14,37 @@ void keep_rows(const float* from, const float* keep, int64_t B, int64_t H, float
     for (int64_t i = 0; i < H; ++i) to[r * H + i] = from[r * H + i] * keep[r];
 }
 
+// c [B][columns] += a [B][depth] times b, whose rows begin b_row apart
+void add_product(int64_t B, const float* a, int64_t depth, const float* b, int64_t b_row, float* c,
+                 int64_t columns) {
+  product_cpu({.a = a,
+               .a_row = depth,
+               .a_column = 1,
+               .b = b,
+               .b_row = b_row,
+               .c = c,
+               .c_row = columns,
+               .rows = B,
+               .columns = columns,
+               .depth = depth,
+               .add = true});
+}
+
+// one step's unit, which writes nothing yet: [B][3 * H] gates, [B][H] before
+GruArgs gru_of(int64_t B, int64_t H, const float* gates, const float* bias, const float* before) {
+  return {.rows = B,
+          .blocks = 1,
+          .width = H,
+          .gates = gates,
+          .gates_block = 0,
+          .gates_row = 3 * H,
+          .bias = bias,
+          .h = before,
+          .h_row = H,
+          .next = nullptr,
+          .next_row = 0};
+}
+
 }  // namespace
 
 void gru_scan_cpu(const GruScanArgs& s) {
@@ -23,28 +54,9 @@ void gru_scan_cpu(const GruScanArgs& s) {
   for (int64_t l = 0; l < s.L; ++l) {
     const float* before = s.before + l * B * H;
     float* gates = s.gates + l * B * G;
-    product_cpu({.a = before,
-                 .a_row = H,
-                 .a_column = 1,
-                 .b = s.weight_t,
-                 .b_row = s.weight_row,
-                 .c = gates,
-                 .c_row = G,
-                 .rows = B,
-                 .columns = G,
-                 .depth = H,
-                 .add = true});
-    GruArgs step{.rows = B,
-                 .blocks = 1,
-                 .width = H,
-                 .gates = gates,
-                 .gates_block = 0,
-                 .gates_row = G,
-                 .bias = s.bias,
-                 .h = before,
-                 .h_row = H,
-                 .next = s.behind + l * B * H,
-                 .next_row = H};
+    add_product(B, before, H, s.weight_t, s.weight_row, gates, G);
+    GruArgs step = gru_of(B, H, gates, s.bias, before);
+    step.next = s.behind + l * B * H, step.next_row = H;
     if (l + 1 < s.L)
       step.carried = {.data = s.before + (l + 1) * B * H, .row = H, .keep = s.keep + (l + 1) * B};
     gru_cpu(step);
@@ -55,17 +67,7 @@ void gru_scan_back_cpu(const GruScanBack& s) {
   const int64_t B = s.B, H = s.H, G = 3 * H;
   for (int64_t l = s.L; l-- > 0;) {
     float* d_gates = s.d_gates + l * B * G;
-    GruBack step{.forward = {.rows = B,
-                             .blocks = 1,
-                             .width = H,
-                             .gates = s.gates + l * B * G,
-                             .gates_block = 0,
-                             .gates_row = G,
-                             .bias = s.bias,
-                             .h = s.before + l * B * H,
-                             .h_row = H,
-                             .next = nullptr,
-                             .next_row = 0},
+    GruBack step{.forward = gru_of(B, H, s.gates + l * B * G, s.bias, s.before + l * B * H),
                  .d_next = s.d_behind + l * B * H,
                  .d_next_row = H,
                  .d_gates = d_gates,
@@ -76,17 +78,7 @@ void gru_scan_back_cpu(const GruScanBack& s) {
     // by the next step's loss and by what was carried on to it
     if (l + 1 < s.L) step.d_carried = {.data = s.d_h, .row = H, .keep = s.keep + (l + 1) * B};
     gru_back_cpu(step);
-    product_cpu({.a = d_gates,
-                 .a_row = G,
-                 .a_column = 1,
-                 .b = s.weight,
-                 .b_row = s.weight_row,
-                 .c = s.d_h,
-                 .c_row = H,
-                 .rows = B,
-                 .columns = H,
-                 .depth = G,
-                 .add = true});
+    add_product(B, d_gates, G, s.weight, s.weight_row, s.d_h, H);
   }
   keep_rows(s.d_h, s.keep, B, H, s.d_h);
 }

@@ -1,5 +1,6 @@
 #include "kernels/gru_scan/gru_scan_op.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 

@@ -14,8 +14,8 @@ struct GruScan {
 
 /// What is remembered behind each step, [L, B, H] f32, with gradients of all but keep; weights have
 /// theirs of all steps at once. One kernel there and one back; a product and a launch a step on
-/// CUDA for more than kMostGruScanUnits, and for one step. A sequence's result does not depend on other sequences on
-/// a processor and in the kernel. Graph-safe.
+/// CUDA for more than kMostGruScanUnits, and for one step. A sequence's result does not depend on
+/// other sequences on a processor and in the kernel. Graph-safe.
 at::Tensor gru_scan(const GruScan& scan);
 
 /// The same step by step in ATen.

@@ -29,7 +29,7 @@ void add_runs(const std::string& folder, Group& group) {
   };
   if (!path_exists(folder))
     throw Error(missing("is not there").what() + did_you_mean(near_runs(folder)));
-  if (!train::is_seeds(folder)) {
+  if (!is_seeds(folder)) {
     if (auto several = several_runs(folder)) throw *several;
     if (!path_exists(metrics_of(folder))) throw missing("holds no run with metrics");
     group.runs.push_back(folder);

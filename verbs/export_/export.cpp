@@ -74,13 +74,9 @@ constexpr int kNoRuntime = 3, kAnotherPolicy = 1;
 constexpr int64_t kJudgedEpisodes = 100;
 
 template <class Number>
-std::string joined(const std::vector<Number>& numbers) {
+std::string by_commas(const std::vector<Number>& numbers) {
   std::string text;
-  for (Number x : numbers) {
-    char number[32];
-    std::snprintf(number, sizeof number, "%.9g", double(x));
-    text += (text.empty() ? "" : ",") + std::string(number);
-  }
+  for (Number x : numbers) text += (text.empty() ? "" : ",") + printed("%.9g", double(x));
   return text;
 }
 
@@ -98,8 +94,8 @@ void describe(const RunPolicy& run, onnx::Model& model) {
     for (int64_t head : action.heads) heads += (heads.empty() ? "" : ",") + std::to_string(head);
     model.metadata.push_back({"action_categories", heads});
   } else {
-    model.metadata.push_back({"action_low", joined(action.low)});
-    model.metadata.push_back({"action_high", joined(action.high)});
+    model.metadata.push_back({"action_low", by_commas(action.low)});
+    model.metadata.push_back({"action_high", by_commas(action.high)});
   }
   // such as the id of one of Gymnasium's
   for (const std::string& setting : env_settings(trained.table())) {
@@ -120,7 +116,7 @@ std::string left_in_f32(const Quantized& made) {
   add(made.small, " is smaller", " are smaller");
   add(made.first, " takes observations", " take observations");
   add(made.last, " gives what comes out", " give what comes out");
-  return maglev::joined(reasons);
+  return joined(reasons);
 }
 
 // what became of a model's products by constant weights, and of its convolutions
@@ -197,7 +193,7 @@ std::string default_python() {
 std::string own_returns(RunPolicy& run) {
   PolicyPlayer player(run.policy(), run.experiment().algo().name, ActMode::mean);
   const Game game = game_of(run.experiment(), run.placement(), run.pool());
-  return joined(evaluate(player, game, {.episodes = kJudgedEpisodes}).returns);
+  return by_commas(evaluate(player, game, {.episodes = kJudgedEpisodes}).returns);
 }
 
 // `more`: what check.py takes besides

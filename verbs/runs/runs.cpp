@@ -10,6 +10,7 @@
 #include "base/core/file.h"
 #include "base/core/terminal.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/several_runs.h"
 #include "verbs/arguments.h"
 #include "verbs/sweep/board.h"
 #include "verbs/table.h"
@@ -40,8 +41,8 @@ void list_below(const std::string& folder, const std::string& prefix, int depth,
     const std::string path = folder + "/" + child, name = prefix + child;
     std::error_code unknown;
     if (is_run(path)) rows.push_back(run_row(path, name));
-    else if (train::is_seeds(path)) rows.push_back(train::seeds_row(path, name));
-    else if (sweep::is_sweep(path)) rows.push_back(sweep::sweep_row(path, name));
+    else if (is_seeds(path)) rows.push_back(train::seeds_row(path, name));
+    else if (is_sweep(path)) rows.push_back(sweep::sweep_row(path, name));
     else if (depth < kDeepestListed && !child.starts_with('.') &&
              std::filesystem::is_directory(path, unknown))
       list_below(path, name + "/", depth + 1, rows);

@@ -16,6 +16,7 @@
 #include "engine/play/quantiliser.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/several_runs.h"
 #include "engine/run/stored_experiment.h"
 #include "envs/goodhart/goodhart.h"
 #include "verbs/settings.h"
@@ -169,14 +170,14 @@ RunOutcome StudyJob::train() {
     const std::string folder = folder_of(*arm);
     std::fprintf(stderr, "%s: arm %ld of %ld, %s\n", request_.plan->name, long(++n), long(trained),
                  arm->name);
-    if (train::is_seeds(folder)) {
+    if (is_seeds(folder)) {
       const auto runs = list_runs(folder);
       const auto finished = std::ranges::count_if(
           runs, [](const RunRow& run) { return run.status.state == "finished"; });
       if (finished == request_.seeds) continue;
     }
     const RunOutcome outcome =
-        train::is_seeds(folder)
+        is_seeds(folder)
             ? train::resume_seeds(folder, {"jsonl"})
             : train::train_seeds(*experiment_of_arm(*arm),
                                  {.out = folder, .count = request_.seeds, .sinks = {"jsonl"}});

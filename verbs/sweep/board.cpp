@@ -12,6 +12,7 @@
 #include "base/core/error.h"
 #include "base/core/find.h"
 #include "base/core/words.h"
+#include "engine/run/several_runs.h"
 #include "verbs/json_number.h"
 #include "verbs/sweep/optuna.h"
 #include "verbs/train/seeds.h"
@@ -108,13 +109,11 @@ bool left_behind(const std::string& folder) {
 
 // a trial's run, or its seeds, are counted into the sweep's row
 void count_trial(const std::string& folder, RunRow& sweep) {
-  if (train::is_seeds(folder)) count_in(train::seeds_row(folder, ""), sweep);
+  if (is_seeds(folder)) count_in(train::seeds_row(folder, ""), sweep);
   else if (is_run(folder)) count_in(run_row(folder, ""), sweep);
 }
 
 }  // namespace
-
-bool is_sweep(const std::string& folder) { return path_exists(folder + "/sweep.json"); }
 
 RunRow sweep_row(const std::string& folder, const std::string& name) {
   RunRow row{.name = name, .path = folder, .status = {}};

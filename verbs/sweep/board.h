@@ -90,8 +90,6 @@ class Board {
   std::string folder_;
 };
 
-/// Whether the folder holds a sweep.
-bool is_sweep(const std::string& folder);
 /// A sweep as one row, called `name`: "5 of 6 trials ended", the steps of all, the best score of
 /// those that finished. Its state is "unknown" where a file of it is damaged.
 RunRow sweep_row(const std::string& folder, const std::string& name);

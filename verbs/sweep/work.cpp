@@ -16,6 +16,7 @@
 #include "base/metrics/rows.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/several_runs.h"
 #include "verbs/child.h"
 #include "verbs/side_by_side.h"
 #include "verbs/status_line.h"
@@ -124,7 +125,7 @@ class Worker {
     const SweepRequest& request = board_.request();
     const std::string run = board_.folder_of(task.trial.number) + "/run";
     std::vector<std::string> words{"train"};
-    if (train::is_seeds(run) || has_checkpoint(run)) {
+    if (is_seeds(run) || has_checkpoint(run)) {
       words.insert(words.end(), {"--resume", run});
     } else {
       // it never came to a checkpoint
@@ -254,7 +255,7 @@ class Worker {
 
   // as `train --seeds` sums up: evaluations where there are any, else the return of training
   double score_of(const std::string& run) const {
-    if (train::is_seeds(run)) {
+    if (is_seeds(run)) {
       const auto json = nlohmann::json::parse(read_file(run + "/seeds.json", kMaxSeedsBytes));
       return json.contains("mean") ? json["mean"].get<double>() : NAN;
     }

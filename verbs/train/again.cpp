@@ -9,6 +9,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/given.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/several_runs.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/train/seeds.h"
 

@@ -7,6 +7,7 @@
 #include "base/core/printed.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/several_runs.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::train {

@@ -27,6 +27,7 @@
 #include "engine/run/env_title.h"
 #include "engine/run/given.h"
 #include "engine/run/run_settings.h"
+#include "engine/run/several_runs.h"
 #include "verbs/child.h"
 #include "verbs/json_number.h"
 #include "verbs/side_by_side.h"
@@ -411,8 +412,6 @@ void expect_nothing_lost(const std::string& run, const std::string& anew, int64_
       "/checkpoints holds nothing to go on from; bring the checkpoints back, or begin anew " +
       anew);
 }
-
-bool is_seeds(const std::string& folder) { return path_exists(folder + "/seeds.json"); }
 
 SeedsGroup seeds_group(const std::string& folder) {
   try {

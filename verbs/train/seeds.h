@@ -40,8 +40,6 @@ void expect_nothing_lost(const std::string& run, const std::string& anew, int64_
 /// What a process said last, by its log; empty where it said nothing.
 std::string last_line(const std::string& log);
 
-/// Whether the folder holds several seeds.
-bool is_seeds(const std::string& folder);
 /// What several seeds are of. Throws Error where seeds.json cannot be read.
 struct SeedsGroup {
   std::string algo, env;

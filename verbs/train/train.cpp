@@ -9,6 +9,7 @@
 #include "base/core/error.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
+#include "engine/run/several_runs.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
 #include "verbs/notes.h"
