@@ -34,9 +34,9 @@ __device__ inline void activate(Activation activation, float (&z)[kEach], float*
 #pragma unroll
       for (int r = 0; r < kEach; ++r) z[r] = tanhf(z[r]);
       break;
-    case Activation::relu:
+    case Activation::relu:  // a NaN stays one, which fmaxf makes 0 of
 #pragma unroll
-      for (int r = 0; r < kEach; ++r) z[r] = fmaxf(z[r], 0.f);
+      for (int r = 0; r < kEach; ++r) z[r] = z[r] < 0.f ? 0.f : z[r];
       break;
     case Activation::silu:
 #pragma unroll

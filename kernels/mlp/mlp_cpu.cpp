@@ -60,7 +60,8 @@ struct WriteActivated : WriteSums {
   template <class D>
   HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
     if constexpr (kActivation == Activation::tanh) sum = tanh_vector(d, sum);
-    if constexpr (kActivation == Activation::relu) sum = hn::Max(sum, hn::Zero(d));
+    // Max gives its second operand where one is NaN: a NaN stays one
+    if constexpr (kActivation == Activation::relu) sum = hn::Max(hn::Zero(d), sum);
     hn::Store(sum, d, y + o * stride + c);
   }
 };

@@ -292,6 +292,21 @@ TEST(Mlp, a_row_has_the_same_bits_whatever_rows_come_with_it) {
   }
 }
 
+TEST(Mlp, what_is_not_a_number_stays_so_through_every_activation) {
+  // one row's input; its neighbours know nothing of it
+  for (auto activation : {Activation::tanh, Activation::relu, Activation::silu}) {
+    const Stack s({5, 33, 64, 3}, activation);
+    Pass run(s, 20);
+    run.x[2 * run.stride + 7] = kNan;
+    run.forward(s);
+    for (size_t l = 0; l < run.y.size(); ++l)
+      for (int64_t o = 0; o < s.layers[l].out; ++o)
+        for (int64_t r = 0; r < run.rows; ++r)
+          ASSERT_EQ(std::isnan(run.y[l][o * run.stride + r]), r == 7)
+              << "layer " << l << " output " << o << " row " << r;
+  }
+}
+
 TEST(Mlp, gradients_are_added_to_what_is_there) {
   Stack s({4, 8, 2}, Activation::tanh);
   Pass first(s, 20);
