@@ -4,6 +4,7 @@ import ast
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -223,6 +224,54 @@ def test_what_would_end_the_interpreter_is_an_error(cart):
             capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, line + done.stderr
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """What pip sees of one, so that nothing is written into that of the tests."""
+    pytest.importorskip("setuptools")
+    here = tmp_path_factory.mktemp("checkout")
+    for name in ["maglev", "configs"]:
+        (here / name).symlink_to(HOME / name)
+    (here / ".build").mkdir()
+    (here / ".build" / "release").symlink_to(BUILD)
+    (here / "pyproject.toml").write_bytes((HOME / "pyproject.toml").read_bytes())
+    shutil.copytree(HOME / "python" / "maglev", here / "python" / "maglev")
+    return here
+
+
+def installed(checkout, where, *flags):
+    """Imports the package as pip installs it, with nothing else that says where it is."""
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-build-isolation", "--no-deps", "--no-index"]
+    done = subprocess.run([*pip, "--prefix", where, *flags, checkout], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    site = next(where.glob("lib*/python*/site-packages"))
+    script = f"import site; site.addsitedir({str(site)!r}); import maglev; print(len(maglev.environments()))"
+    env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAGLEV_HOME", "MAGLEV_BUILD")}
+    return subprocess.run(
+        [sys.executable, "-c", script], env=env, cwd=where, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_pip_installs_the_checkout_in_place(checkout, tmp_path):
+    done = installed(checkout, tmp_path, "-e")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == len(maglev.environments())
+
+
+def test_a_copy_apart_from_its_checkout_says_so(checkout, tmp_path):
+    done = installed(checkout, tmp_path)
+    assert done.returncode == 1 and "is no checkout of Maglev" in done.stderr and "pip install -e" in done.stderr
+
+
+def test_another_torch_than_the_modules_is_refused(tmp_path):
+    script = "import torch; torch.__version__ = '1.0.0+cpu'; import maglev"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and "this Python has torch 1.0.0+cpu, the engine's module was built with" in done.stderr
 
 
 def test_actions_with_gradients_and_inference_mode_leave_no_trace():
