@@ -52,6 +52,10 @@ if(MAGLEV_NVCC)
   endif()
   get_filename_component(MAGLEV_CUDA_ROOT ${root}/.. REALPATH)
 endif()
+# ranges for NVIDIA's profilers are headers alone, the toolkit's or those that came with torch
+file(GLOB nvtx_places ${MAGLEV_TORCH}/../nvidia/*/include)
+find_path(MAGLEV_NVTX nvtx3/nvToolsExt.h HINTS ${MAGLEV_CUDA_ROOT}/include ${nvtx_places} NO_DEFAULT_PATH)
+
 # torch's CUDA headers include the toolkit's
 if(MAGLEV_DEVICE_CODE AND TARGET maglev_torch)
   target_include_directories(maglev_torch SYSTEM INTERFACE ${MAGLEV_CUDA_ROOT}/include)

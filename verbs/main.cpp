@@ -14,6 +14,7 @@
 #include "base/core/find.h"
 #include "base/core/version.h"
 #include "base/simd/targets.h"
+#include "engine/trace/nvtx.h"
 #include "verbs/verb.h"
 
 namespace {
@@ -68,6 +69,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);
   try {
     maglev::limit_simd();
+    maglev::tell_nvtx();
     return flushed(run({argv + 1, argv + argc}));
   } catch (const maglev::Error& e) {
     std::fprintf(stderr, "maglev: %s\n", e.what());

@@ -3,8 +3,9 @@
 //
 //   const auto span = trace::stage("collect");
 //
-// It is told to the Tracer that records, if one does. While none does, which is nearly always, a
-// span is one relaxed load and a branch.
+// It is told to the Tracer that records and to the profiler that asked for ranges, if there are
+// such. While there is none, which is nearly always, a span is one relaxed load and a branch beside
+// its name in the thread's row of OpenSpans.
 //
 // Why a pointer for the whole process, where style forbids global state: time is spent in pools, in
 // kernels and in threads of their own, and a tracer handed down to all of them would be an argument
@@ -15,12 +16,18 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/trace/open_spans.h"
+
 namespace maglev::trace {
 
 class Tracer;
 
 /// The one that records; null: none does.
 inline std::atomic<Tracer*> recording{nullptr};
+
+/// Who hears of spans that begin: bits of `listeners`, which is 0 nearly always.
+enum Listener : uint8_t { kTracer = 1, kRanges = 2 };
+inline std::atomic<uint8_t> listeners{0};
 
 /// What a span's time went to, as the file's "cat" says.
 enum class Category : uint8_t { stage, wait, copy, kernel_cpu, graph };
@@ -36,6 +43,15 @@ struct SpanRecord {
   uint32_t counts = 0;  ///< 1 + place in its thread's counts; 0: nothing was counted
 };
 
+/// A profiler of somebody else's that is told of spans as they begin and end, on their threads and
+/// one within the other.
+struct Ranges {
+  void (*begin)(const SpanRecord& span);
+  void (*end)();
+};
+/// From here on, for as long as the process lives.
+void tell_ranges_to(const Ranges* profiler);
+
 /// Names the calling thread, for traces, debuggers and top: at most 15 bytes.
 void name_thread(const char* name);
 
@@ -45,12 +61,15 @@ int64_t now_ns();
 class ScopedSpan {
  public:
   ScopedSpan(Category category, const char* name, const char* text = nullptr, int64_t first = -1,
-             int64_t second = -1) {
-    if (recording.load(std::memory_order_relaxed) == nullptr) return;
+             int64_t second = -1)
+      : open_(OpenSpans::mine()) {
+    open_->begin(name);
+    if (listeners.load(std::memory_order_relaxed) == 0) return;
     begin({name, text, 0, 0, first, second, category});
   }
   ~ScopedSpan() {
-    if (tracer_) end();
+    open_->end();
+    if (tracer_ || ranges_) end();
   }
   ScopedSpan(const ScopedSpan&) = delete;
   ScopedSpan& operator=(const ScopedSpan&) = delete;
@@ -59,8 +78,10 @@ class ScopedSpan {
   void begin(const SpanRecord& span);
   void end();
 
-  Tracer* tracer_ = nullptr;  ///< that recorded when it began
-  SpanRecord span_;           ///< not set without it: nothing is written while nobody records
+  OpenSpans* open_;                 ///< of the thread
+  Tracer* tracer_ = nullptr;        ///< that recorded when it began
+  const Ranges* ranges_ = nullptr;  ///< that were told that it began
+  SpanRecord span_;  ///< not set without a tracer: nothing is written while nobody records
 };
 
 /// A stage of the iteration. `step`: environment steps done before it, where that is told.

@@ -12,6 +12,7 @@ namespace maglev::trace {
 namespace {
 
 std::atomic<uint64_t> tracers{0};
+std::atomic<const Ranges*> ranges{nullptr};
 
 // the buffer this thread has in the tracer it last recorded to
 struct Place {
@@ -51,7 +52,14 @@ void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
 int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
+void tell_ranges_to(const Ranges* profiler) {
+  ranges.store(profiler, std::memory_order_release);
+  listeners.fetch_or(kRanges, std::memory_order_release);
+}
+
 void ScopedSpan::begin(const SpanRecord& span) {
+  ranges_ = ranges.load(std::memory_order_acquire);
+  if (ranges_) ranges_->begin(span);
   // whoever stored the pointer had made the tracer
   tracer_ = recording.load(std::memory_order_acquire);
   if (!tracer_) return;
@@ -60,7 +68,10 @@ void ScopedSpan::begin(const SpanRecord& span) {
   if (span.category == Category::stage) tracer_->begin_stage();
 }
 
-void ScopedSpan::end() { tracer_->end_span(span_); }
+void ScopedSpan::end() {
+  if (tracer_) tracer_->end_span(span_);
+  if (ranges_) ranges_->end();
+}
 
 size_t Recording::spans() const {
   size_t count = 0;
@@ -132,6 +143,7 @@ bool Tracer::start() {
   taken_ = {};
   begin_recording();
   if (!recording.compare_exchange_strong(nobody, this)) return false;
+  listeners.fetch_or(kTracer, std::memory_order_release);
   recording_ = true;
   taken_.span_cost_s = measured_cost(Category::wait);
   if (counters_.open)
@@ -218,6 +230,7 @@ Recording Tracer::take() {
 
 void Tracer::stop() {
   if (!std::exchange(recording_, false)) return;
+  listeners.fetch_and(uint8_t(~kTracer), std::memory_order_release);
   recording.store(nullptr);
 }
 

@@ -16,6 +16,7 @@
 #include "base/simd/targets.h"
 #include "engine/algo/entries.h"
 #include "engine/run/run_dir.h"
+#include "engine/trace/nvtx.h"
 #include "engine/train/signals.h"
 #include "engine/train/trainer.h"
 #include "kernels/gae/gae_op.h"
@@ -448,6 +449,7 @@ void bind_jobs(py::module_& m) {
 
 PYBIND11_MODULE(_engine, m) {
   maglev::limit_simd();
+  maglev::tell_nvtx();
   py::register_local_exception<maglev::Error>(m, "Error", PyExc_RuntimeError);
   m.attr("version") = maglev::kEngineVersion;
   m.attr("commit") = maglev::kEngineCommit;
