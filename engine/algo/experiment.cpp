@@ -34,6 +34,11 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "seconds between rows of metrics that tell of memory, processors, energy and the GPU "
           "too; 0: none",
           {.min = 0, .max = 1e9, .unit = "seconds"});
+    t.add(
+        "stall", run.stall,
+        "seconds in which nothing goes on after which one line says where the run stands, if that "
+        "is 20 times the longest iteration too; it ends nothing; 0: never",
+        {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});

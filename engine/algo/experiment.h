@@ -49,6 +49,7 @@ struct RunOptions {
   int64_t steps = 1'000'000;
   int64_t log_every = 0;
   double monitor_every = 10;  ///< seconds
+  double stall = 60;          ///< seconds; 0: never
   int64_t save_every = 0;
   int64_t keep = 3;
   double retry_save = 600;  ///< seconds

@@ -1,5 +1,7 @@
 #include "engine/device/event.h"
 
+#include <mutex>
+
 #include "engine/device/device.h"
 #ifdef MAGLEV_DEVICE_CODE
 #include <cuda_runtime_api.h>
@@ -32,6 +34,13 @@ cudaEvent_t cuda_event(void* event) { return static_cast<cudaEvent_t>(event); }
 int forget_last_error() { return cudaGetLastError(); }
 
 }  // namespace
+
+std::optional<bool> stream_is_busy(void* stream) {
+  const std::unique_lock lock(capture_mutex(), std::try_to_lock);
+  if (!lock.owns_lock()) return std::nullopt;
+  return !has_passed(cudaStreamQuery(static_cast<cudaStream_t>(stream)), forget_last_error,
+                     "device");
+}
 
 DeviceEvent::DeviceEvent(bool timed) {
   cudaEvent_t event = nullptr;
@@ -67,6 +76,8 @@ std::optional<double> DeviceEvent::seconds_since(const DeviceEvent& earlier) con
 }
 
 #else
+
+std::optional<bool> stream_is_busy(void*) { return std::nullopt; }
 
 DeviceEvent::DeviceEvent(bool) {}
 DeviceEvent::~DeviceEvent() = default;

@@ -10,6 +10,11 @@ namespace maglev {
 /// (cudaGetLastError) takes it away. Throws Error on every other code.
 bool has_passed(int error, int (*forget)(), const char* what);
 
+/// Whether `stream`, of this thread's device, has work that is not done; any thread may ask. Nothing
+/// where one captures, which a question may break, and in builds without device code. Throws Error
+/// where the device has failed.
+std::optional<bool> stream_is_busy(void* stream);
+
 /// Does nothing in builds without device code, where every event was passed.
 class DeviceEvent {
  public:

@@ -21,6 +21,7 @@
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
+#include "engine/device/event.h"
 #include "engine/run/env_title.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
@@ -84,6 +85,18 @@ std::unique_ptr<GpuMeter> meter_of(const Trainer& trainer) {
   if (!device.is_cuda() || trainer.experiment().run.monitor_every <= 0) return nullptr;
   auto meter = std::make_unique<GpuMeter>(bus_address(device.index()), gpu_libraries());
   return meter->known() ? std::move(meter) : nullptr;
+}
+
+// what a device does while nothing goes on
+std::string stream_text(int device, void* stream) {
+  try {
+    use_device(device);
+    const std::optional<bool> busy = stream_is_busy(stream);
+    if (!busy) return "a graph is being captured";
+    return *busy ? "the GPU's stream has work" : "the GPU's stream has no work";
+  } catch (const Error& e) {
+    return e.what();
+  }
 }
 
 // as many processes as step environments at most; 0: they have no such setting
@@ -183,6 +196,7 @@ MetricWriter Session::open(const RunRequest& request) {
 
 RunOutcome Session::run() {
   try {
+    watch_for_stalls();
     if (resumed_at_ >= 0 && trainer_.forgets_replay())
       say("the replay was not saved (train.save_replay=false): it begins empty");
     warm_up();
@@ -247,10 +261,25 @@ void Session::loop() {
     const int64_t number = iteration();
     if (SignalGuard::take_trace()) trace_.ask();
     begin_traced(number);
+    const double begin_s = steady_s();
     iterate();
+    stall_->iteration(steady_s() - begin_s);
     trace_.end_iteration(number);
     tell_traces();
   }
+}
+
+void Session::watch_for_stalls() {
+  // the line comes from a thread of the watch's own
+  StallWatch::Asks asks{.say = [this](const std::string& text) {
+    writer_.tell(text);
+    log(text);
+  }};
+  if (const at::Device device = trainer_.placement().device; device.is_cuda())
+    asks.device = [index = device.index(), stream = current_stream()] {
+      return stream_text(index, stream);
+    };
+  stall_.emplace(options().stall, std::move(asks));
 }
 
 void Session::begin_traced(int64_t iteration) {
@@ -590,6 +619,7 @@ void Session::tell_status() {
 }
 
 void Session::end(const std::string& state, const std::string& message) {
+  stall_.reset();
   status_.state = state;
   status_.message = message;
   status_.ended = double(std::time(nullptr));

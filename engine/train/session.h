@@ -15,6 +15,7 @@
 #include "engine/train/evaluation.h"
 #include "engine/train/monitor.h"
 #include "engine/train/signals.h"
+#include "engine/train/stall_watch.h"
 #include "engine/train/trainer.h"
 #include "engine/train/training_run.h"
 
@@ -53,6 +54,7 @@ class Session {
   /// Rows that have come from the device; with `wait`, also one on its way.
   void push(bool wait);
   void begin_hooks();
+  void watch_for_stalls();
   void tell_episodes();
   /// `must`: it is the run's last, or its first.
   void save(bool must);
@@ -109,6 +111,7 @@ class Session {
   std::string graph_note_, algorithm_note_;  ///< as they were last said
   bool warned_ = false, ending_ = false, reached_ = false;
   RunOutcome outcome_ = RunOutcome::stopped;  ///< where it ends before its steps are done
+  std::optional<StallWatch> stall_;           ///< while it runs; ends first
 };
 
 }  // namespace maglev

@@ -18,6 +18,7 @@
 #include "base/core/printed.h"
 #include "base/core/thread_pool.h"
 #include "base/picture/no_picture.h"
+#include "base/trace/open_spans.h"
 
 namespace maglev::gymnasium {
 namespace {
@@ -148,6 +149,7 @@ Answer Remote::take(const std::function<std::string()>& doing) {
   std::unique_lock lock(worker_.mutex_);
   worker_.send_locked(lock);
   if (waits_) {
+    const trace::TellsItself tells;
     const double begin_s = steady_s();
     const auto all = [&] {
       return std::string(", in ") + asked_for(kind_) + (doing ? doing() : "");

@@ -1,5 +1,5 @@
 // What a run on a device tells: of its GPU what the library says that knows the device by its
-// address, and how long it warmed up.
+// address, how long it warmed up, and that it stands still.
 
 #include <chrono>
 #include <cstdlib>
@@ -51,6 +51,24 @@ TEST(Monitored, a_run_on_cuda_tells_what_its_gpu_does_where_its_driver_knows_it)
   figures = figures_with("");
   EXPECT_TRUE(figures.contains("machine/processors"));
   EXPECT_FALSE(figures.contains("machine/gpu_busy"));
+}
+
+TEST(Monitored, a_run_on_cuda_that_stands_still_tells_of_its_stream) {
+  Experiment experiment("ppo", "cartpole");
+  make_short(experiment);
+  experiment.table().override_with("train.stall=0.05");
+  RunTrace trace(experiment.trace, /*with_device=*/false);
+  Trainer trainer(experiment, Placement{.device = at::Device("cuda:0"), .threads = 1});
+  RunDir dir = RunDir::create(
+      {.out = test_folder() + "/still", .algo = "ppo", .env = "cartpole", .overwrite = true});
+  const auto log = [&] { return read_file(dir.path() + "/log.txt", 1 << 20); };
+  Hooks hooks;
+  hooks.row = [&](const MetricRow& row) {
+    for (int i = 0; row.step == 128 && i < 1500 && !contains(log(), "nothing has gone on"); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  Session(trainer, dir, {.sinks = {"jsonl"}, .hooks = hooks}, trace, /*resumed_at=*/-1).run();
+  EXPECT_TRUE(contains(log(), "flush > hook row; the GPU's stream has no work")) << log();
 }
 
 TEST(Monitored, a_warm_up_that_was_long_is_told_though_nobody_asked_for_it_on_cuda) {

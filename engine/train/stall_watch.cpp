@@ -1,0 +1,101 @@
+#include "engine/train/stall_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <string_view>
+#include <utility>
+
+#include "base/core/clock.h"
+#include "base/core/printed.h"
+
+namespace maglev {
+namespace {
+
+// so often it looks, at most; a limit of less is looked for ten times
+constexpr double kStallLook_s = 1;
+
+std::string clock_text(double ago_s) {
+  const std::time_t then = std::time(nullptr) - std::time_t(ago_s);
+  std::tm parts;
+  ::localtime_r(&then, &parts);
+  char text[16];
+  return {text, std::strftime(text, sizeof text, "%H:%M:%S", &parts)};
+}
+
+}  // namespace
+
+std::string whereabouts_text(const std::vector<trace::ThreadNow>& threads) {
+  // threads that are in the same, in the order of the first of each
+  std::vector<std::pair<std::string, std::string>> places;
+  int idle = 0;
+  for (const trace::ThreadNow& thread : threads) {
+    std::string place;
+    for (const char* span : thread.open) place += (place.empty() ? "" : " > ") + std::string(span);
+    if (place == "idle") {
+      ++idle;
+      continue;
+    }
+    if (place.empty() && thread.name != "main") continue;
+    if (place.empty()) place = "no stage";
+    const auto same = std::ranges::find(places, place, &std::pair<std::string, std::string>::first);
+    if (same == places.end()) places.emplace_back(place, thread.name);
+    else same->second += ", " + thread.name;
+  }
+  std::string text;
+  for (const auto& [place, names] : places)
+    text += (text.empty() ? "" : "; ") + names + " in " + place;
+  if (idle > 0) text += (text.empty() ? "" : "; ") + std::to_string(idle) + " idle";
+  return text;
+}
+
+StallWatch::StallWatch(double limit_s, Asks asks) : limit_s_(limit_s), asks_(std::move(asks)) {
+  if (limit_s_ <= 0) return;
+  thread_ = std::make_unique<Background>("stall watch");
+  thread_->start([this] { watch(); });
+}
+
+StallWatch::~StallWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+  }
+  changed_.notify_all();
+}
+
+void StallWatch::iteration(double seconds) {
+  // only this thread writes it
+  longest_s_ = std::max(longest_s_.load(), seconds);
+}
+
+void StallWatch::watch() {
+  const double look_s = std::min(kStallLook_s, limit_s_ / 10);
+  uint64_t passed = asks_.passed();
+  double silent_s = 0, told_s = 0, looked_s = steady_s();
+  std::unique_lock lock(mutex_);
+  while (!changed_.wait_for(lock, std::chrono::duration<double>(look_s), [&] { return over_; })) {
+    const double now_s = steady_s();
+    // a process that was stopped (Ctrl-Z) or a machine that slept did nothing meanwhile, and no
+    // thread of it stood still
+    silent_s += std::min(now_s - std::exchange(looked_s, now_s), 2 * look_s);
+    const uint64_t now = asks_.passed();
+    if (std::exchange(passed, now) != now || trace::TellsItself::any()) {
+      silent_s = told_s = 0;
+      continue;
+    }
+    const double longest_s = longest_s_;
+    const double limit_s =
+        longest_s > 0 ? std::max(limit_s_, kOfLongest * longest_s) : kBeforeFirst * limit_s_;
+    if (silent_s < std::max(limit_s, 2 * told_s)) continue;
+    told_s = silent_s;
+    // a disk that does not answer may hold the line up, and the run's end not
+    lock.unlock();
+    std::string text = "nothing has gone on for " + printed("%.0f s", silent_s) + ", since " +
+                       clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
+    if (asks_.device) text += "; " + asks_.device();
+    asks_.say(text + "; it is waited for (train.stall)");
+    lock.lock();
+  }
+}
+
+}  // namespace maglev

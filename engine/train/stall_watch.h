@@ -1,0 +1,62 @@
+#pragma once
+// Says once in a while that nothing goes on in a run, and what its threads are in: a run that waits
+// for ever, for a disk, a device or an environment, looks from outside as one that computes. It ends
+// nothing. Threads: a thread of its own looks and tells; iteration() is the run's.
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/core/background.h"
+#include "base/trace/open_spans.h"
+
+namespace maglev {
+
+class StallWatch {
+ public:
+  /// Before the first iteration it is told after so many times the limit: libraries set themselves
+  /// up, pages are touched for the first time.
+  static constexpr double kBeforeFirst = 5;
+  /// Later never before so many times the longest iteration.
+  static constexpr double kOfLongest = 20;
+
+  /// What it asks and whom it tells, on its own thread.
+  struct Asks {
+    std::function<void(const std::string&)> say;
+    std::function<std::string()> device = {};  ///< what a GPU does meanwhile; empty: there is none
+    std::function<uint64_t()> passed = trace::spans_passed;
+    std::function<std::vector<trace::ThreadNow>()> threads = trace::threads_now;
+  };
+  /// Tells where no span begins or ends for `limit_s` seconds, then for twice as long, and so on;
+  /// 0: never. What waits and tells people itself (trace::TellsItself) is left alone. Throws Error
+  /// where the system gives no thread.
+  StallWatch(double limit_s, Asks asks);
+  ~StallWatch();
+  StallWatch(const StallWatch&) = delete;
+  StallWatch& operator=(const StallWatch&) = delete;
+
+  /// One is over that took so long.
+  void iteration(double seconds);
+
+ private:
+  void watch();
+
+  const double limit_s_;
+  const Asks asks_;
+  std::atomic<double> longest_s_{0};  ///< iteration; 0: none is over
+  std::mutex mutex_;                  ///< of over_
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::unique_ptr<Background> thread_;  ///< ends first; null: nobody is to be told
+};
+
+/// "main in iteration > collect > env_step; pool 1, pool 2 in env_step; 3 idle": those in no span
+/// are left out, but for the main one.
+std::string whereabouts_text(const std::vector<trace::ThreadNow>& threads);
+
+}  // namespace maglev

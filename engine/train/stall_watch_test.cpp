@@ -1,0 +1,120 @@
+#include "engine/train/stall_watch.h"
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "base/core/clock.h"
+#include "base/core/file.h"
+#include "base/trace/span.h"
+#include "engine/train/training_run.h"
+#include "tests/errors.h"
+#include "tests/folder.h"
+
+namespace maglev {
+namespace {
+
+using namespace std::chrono_literals;
+
+// what a watch has said so far; it may stand still or not as the test says
+struct Watched {
+  std::mutex mutex;
+  std::vector<std::string> lines;
+  std::atomic<bool> moves{false};
+  StallWatch watch;
+
+  explicit Watched(double limit_s)
+      : watch(limit_s, {.say =
+                            [this](const std::string& line) {
+                              const std::lock_guard lock(mutex);
+                              lines.push_back(line);
+                            },
+                        .device = [] { return std::string("the GPU's stream has no work"); },
+                        .passed = [this] { return moves ? ++count : count; },
+                        .threads =
+                            [] {
+                              return std::vector<trace::ThreadNow>{
+                                  {.tid = 1, .name = "main", .open = {"iteration", "collect"}}};
+                            }}) {}
+  size_t said() {
+    const std::lock_guard lock(mutex);
+    return lines.size();
+  }
+  // whether there are so many lines within some seconds
+  bool says(size_t count) {
+    for (const double end_s = steady_s() + 20; said() < count && steady_s() < end_s;)
+      std::this_thread::sleep_for(5ms);
+    return said() >= count;
+  }
+  uint64_t count = 0;
+};
+
+TEST(StallWatch, tells_where_threads_are_and_again_after_twice_as_long) {
+  Watched run(/*limit_s=*/0.05);
+  run.watch.iteration(1e-6);
+  ASSERT_TRUE(run.says(2));
+  EXPECT_TRUE(contains(run.lines[0], "nothing has gone on for 0 s, since ")) << run.lines[0];
+  EXPECT_TRUE(contains(run.lines[0],
+                       ": main in iteration > collect; the GPU's stream has no work; it is waited "
+                       "for (train.stall)"))
+      << run.lines[0];
+}
+
+TEST(StallWatch, says_nothing_while_spans_pass_or_who_waits_tells_it_or_the_limit_is_0) {
+  Watched moving(/*limit_s=*/0.02), off(/*limit_s=*/0);
+  moving.moves = true;
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(moving.said(), 0u);
+  {
+    const trace::TellsItself tells;
+    moving.moves = false;
+    std::this_thread::sleep_for(300ms);
+    EXPECT_EQ(moving.said(), 0u);
+  }
+  EXPECT_TRUE(moving.says(1));
+  EXPECT_EQ(off.said(), 0u);
+}
+
+TEST(StallWatch, waits_for_twenty_times_the_longest_iteration) {
+  Watched run(/*limit_s=*/0.02);
+  run.watch.iteration(1e6);
+  run.watch.iteration(1e-3);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(run.said(), 0u);
+}
+
+TEST(StallWatch, names_threads_that_are_in_the_same_together) {
+  const std::vector<trace::ThreadNow> threads{{.name = "main", .open = {"collect", "pool"}},
+                                              {.name = "pool 1", .open = {"env_step"}},
+                                              {.name = "pool 2", .open = {"idle"}},
+                                              {.name = "pool 3", .open = {"env_step"}},
+                                              {.name = "metrics", .open = {}}};
+  EXPECT_EQ(whereabouts_text(threads),
+            "main in collect > pool; pool 1, pool 3 in env_step; 1 idle");
+  EXPECT_EQ(whereabouts_text({{.name = "main"}}), "main in no stage");
+}
+
+TEST(StallWatch, a_run_that_stands_still_says_so_and_goes_on) {
+  Experiment experiment("ppo", "cartpole");
+  for (const char* setting :
+       {"train.steps=512", "train.stall=0.1", "env.count=8", "ppo.rollout=16", "ppo.minibatch=128",
+        "ppo.epochs=1", "ppo.network.hidden=[8]", "threads=1", "device=cpu"})
+    experiment.table().override_with(setting);
+  const std::string out = test_folder() + "/stalls";
+  const auto log = [&] { return read_file(out + "/log.txt", 1 << 20); };
+  Hooks hooks;
+  hooks.iteration_start = [&](int64_t step) {
+    // stands still until that was said
+    for (const double end_s = steady_s() + 30;
+         step == 256 && !contains(log(), "nothing has gone on") && steady_s() < end_s;)
+      std::this_thread::sleep_for(20ms);
+  };
+  EXPECT_EQ(train_new(experiment, {.out = out, .sinks = {"jsonl"}, .hooks = hooks}),
+            RunOutcome::finished);
+  EXPECT_TRUE(contains(log(), ": main in iteration > hook iteration_start")) << log();
+}
+
+}  // namespace
+}  // namespace maglev
