@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from day import Day, Failed, Late, each
+from prices import deterministic, fused, overlap, python_tensors, rank, tracing
 from runs import divergence, graphs, resume
 from speeds import (
     dreamer_pixels_speed,
@@ -121,4 +122,10 @@ STAGES = {
     "prover": Stage(prover_speed, 300),
     "gymnasium": Stage(gymnasium_speed, 240),
     "kernel_figures": Stage(kernel_figures, 150),
+    "python_tensors": Stage(python_tensors, 120),
+    "rank": Stage(rank, 240),
+    "tracing": Stage(tracing, 240),
+    "overlap": Stage(overlap, 300),
+    "deterministic": Stage(deterministic, 300),
+    "fused": Stage(fused, 420),
 }

@@ -97,6 +97,20 @@ def test_a_first_day_measures_pictures_the_prover_and_pythons_environments(tmp_p
     ]
 
 
+def test_a_first_day_says_what_settings_cost_and_runs_pythons_tensors(tmp_path):
+    stages = ["python_tensors", "rank", "tracing", "overlap", "deterministic", "fused"]
+    done = first_day(tmp_path, "--only", ",".join(stages), "--build", ENGINE.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    facts = facts_of(tmp_path)
+    # of one device the processor is asked once
+    (ranked,) = facts["rank"]
+    assert ranked.startswith("rank on cpu: ") and " ms a candidate, " in ranked
+    traced = [fact.split(":")[0] for fact in facts["tracing"] if "within windows" in fact]
+    assert traced == [f"traced_{way} {mode}" for mode in ("lite", "full") for way in ("graphs", "eager")]
+    for stage, name in (("overlap", "overlap_dreamer_true"), ("deterministic", "same_bits_cartpole_fp32_true"), ("fused", "fused_fp32_on")):
+        assert any(fact.startswith(f"{name} is ") and "times as fast" in fact for fact in facts[stage])
+
+
 # an engine that does nothing: one kernel is wrong, one run as graphs ends in another state
 STAND_IN = """#!{python}
 import json, sys
