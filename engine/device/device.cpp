@@ -52,7 +52,13 @@ DeviceMemory device_memory() {
   const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
   constexpr auto kAll = size_t(c10::CachingAllocator::StatType::AGGREGATE);
   return {.in_use = stats.allocated_bytes[kAll].current,
-          .reserved = stats.reserved_bytes[kAll].current};
+          .reserved = stats.reserved_bytes[kAll].current,
+          .peak = stats.allocated_bytes[kAll].peak};
+}
+
+void forget_device_peak() {
+  at::globalContext().lazyInitDevice(at::kCUDA);
+  c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
 }
 
 void release_device_memory() {
@@ -102,6 +108,8 @@ int compute_capability(int) { return 0; }
 std::string bus_address(int) { return ""; }
 
 DeviceMemory device_memory() { return {}; }
+
+void forget_device_peak() {}
 
 void release_device_memory() {}
 

@@ -74,13 +74,17 @@ void add_part(MemoryPlan& memory, const std::string& name, int64_t bytes) {
 void add_environments(MemoryPlan& memory, const Experiment& experiment,
                       const Placement& placement) {
   const EnvEntry& env = experiment.env();
-  add_part(memory, "environments",
-           experiment.run.env_count / placement.processes *
-               int64_t(env.slot_bytes(experiment.env_params())));
-  if (placement.processes > 1 && placement.device.is_cpu())
-    add_part(memory, "shared with other processes",
-             ProcessGroup::bytes(int(placement.processes)) / placement.processes);
-  add_part(memory, "assets of the environment", int64_t(env.asset_bytes(experiment.env_params())));
+  const int64_t states = experiment.run.env_count / placement.processes *
+                         int64_t(env.slot_bytes(experiment.env_params()));
+  const auto assets = int64_t(env.asset_bytes(experiment.env_params()));
+  memory.environments = states + assets;
+  add_part(memory, "environments", states);
+  if (placement.processes > 1 && placement.device.is_cpu()) {
+    const int64_t shared = ProcessGroup::bytes(int(placement.processes)) / placement.processes;
+    memory.beside += shared;
+    add_part(memory, "shared with other processes", shared);
+  }
+  add_part(memory, "assets of the environment", assets);
 }
 
 // what learns, and whoever else acts with networks of its own
@@ -132,6 +136,7 @@ void add_replay(Planned& result, const Experiment& experiment, const Placement& 
     memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
     add_part(memory, "replay's table", result.replay - rows * row_bytes);
   } else {
+    memory.store += Replay::ring_rows(shape) * row_bytes - memory.disk;
     add_part(memory, "replay", result.replay);
   }
   const int64_t batch = (shape.length + 1) * shape.batch * row_bytes;
@@ -149,7 +154,9 @@ void add_rollout(MemoryPlan& memory, const Experiment& experiment, const Placeme
   const bool away = !plan.replay && rollout_is_pinned(experiment.run, placement.device);
   if (away)
     memory.pinned = pinned_columns(Rollout::observed_columns(spec), (window.T + 1) * window.rows);
-  add_part(memory, "rollout", away ? all - Rollout::observed_bytes(spec, window) : all);
+  const int64_t there = away ? all - Rollout::observed_bytes(spec, window) : all;
+  memory.store += there;
+  add_part(memory, "rollout", there);
 }
 
 Planned planned(const Experiment& experiment, const Placement& placement) {
@@ -167,10 +174,13 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     const RolloutShape window{
         .T = plan.collect_steps, .rows = context.rows, .block_rows = context.rows};
     if (plan.replay) add_replay(result, experiment, placement, plan, window);
-    if (placement.device.is_cpu() && experiment.run.dataset.empty())
-      add_part(memory, "views of rows",
-               view_bytes(experiment.spec(), plan, context.rows,
-                          block_rows(plan.block_rows, context.rows, experiment.learners())));
+    if (placement.device.is_cpu() && experiment.run.dataset.empty()) {
+      const int64_t views =
+          view_bytes(experiment.spec(), plan, context.rows,
+                     block_rows(plan.block_rows, context.rows, experiment.learners()));
+      memory.beside += views;
+      add_part(memory, "views of rows", views);
+    }
     if (!plan.replay || placement.device.is_cuda())
       add_rollout(memory, experiment, placement, plan, window);
     if (placement.device.is_cuda()) add_part(memory, "libraries", kLibraries);

@@ -17,10 +17,16 @@ struct MemoryPlan {
   int64_t host_left = 0;          ///< that may be pinned; 0: unknown, the device need not be here
   int64_t disk = 0;               ///< bytes of a file in train.replay_folder
   int64_t processes = 1;          ///< each of which holds as much
-  int64_t limit = 0;              ///< bytes that `parts` may take; 0: no limit
-  std::string limit_why;          ///< e.g. "free on cuda:0"
+  /// Of `parts`: environments with what they share; columns of the rollout or the replay's ring;
+  /// what no tensor is, views of rows and memory that processes share.
+  int64_t environments = 0, store = 0, beside = 0;
+  int64_t limit = 0;      ///< bytes that `parts` may take; 0: no limit
+  std::string limit_why;  ///< e.g. "free on cuda:0"
 
   int64_t total() const;
+  int64_t tensors() const { return total() - beside; }
+  /// What learns: networks, optimisers, activations, batches, others that act.
+  int64_t learning() const { return tensors() - environments - store; }
   bool parts_fit() const { return limit == 0 || total() <= limit; }
   bool pinned_fits() const { return host_left == 0 || pinned <= host_left; }
   bool fits() const { return parts_fit() && pinned_fits(); }

@@ -33,11 +33,12 @@ TensorMemory tensor_memory(bool on_device) {
 
 Monitor::Monitor(double every_s, const Planned& planned, const Load& free,
                  std::function<Usage()> sample, std::function<TensorMemory()> tensors,
-                 std::function<GpuUsage()> gpu)
+                 std::function<GpuUsage()> gpu, std::function<std::vector<MemoryPart>()> parts)
     : every_s_(every_s),
       sample_(std::move(sample)),
       tensors_(std::move(tensors)),
       gpu_(std::move(gpu)),
+      parts_(std::move(parts)),
       last_(sample_()),
       last_gpu_(gpu_ ? gpu_() : GpuUsage{}),
       planned_(planned),
@@ -53,7 +54,10 @@ void Monitor::add_to(MetricRow& row) {
   if (first) {
     process_.allowed = now.resident + planned_.host;
     device_.allowed = std::max(tensors.device, planned_.device);
+    first_tensors_ = tensors, first_resident_ = now.resident;
+    if (parts_) first_parts_ = parts_();
   }
+  tensors_now_ = tensors;
   const GpuUsage gpu = gpu_ ? gpu_() : GpuUsage{};
   const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
   const double processors = (now.processor_s - last_.processor_s) / passed_s;
@@ -154,8 +158,30 @@ void Monitor::look_for_growth(Held& of) {
   warning_ += (warning_.empty() ? "" : "; ") + std::string("memory grows: ") + of.holds + " " +
               bytes_text(int64_t(of.bytes.back())) + ", more than the " + bytes_text(of.allowed) +
               " of the beginning and the plan, and " + of.takes + " " +
-              bytes_text(int64_t(trend.slope * kHour_s)) +
-              " more an hour; memory/* in metrics.jsonl shows since when";
+              bytes_text(int64_t(trend.slope * kHour_s)) + " more an hour" + grown_part(of) +
+              "; memory/* in metrics.jsonl shows since when";
+}
+
+std::string Monitor::grown_part(const Held& of) const {
+  const bool on_device = &of == &device_;
+  const auto text = [](int64_t bytes, const std::string& name) {
+    return bytes > 0 ? ", most of it (" + bytes_text(bytes) + " so far) " + name : "";
+  };
+  const int64_t tensors = tensors_now_.host - first_tensors_.host;
+  // pages of what was planned come as they are touched
+  const int64_t beside = int64_t(of.bytes.back()) - first_resident_ - tensors - planned_.host;
+  if (!on_device && beside >= tensors)
+    return text(beside, "in no tensor: of the environment, a library or the program");
+  // where a run is on a device, its parts say nothing of the host's tensors
+  const bool of_parts = parts_ && on_device == (tensors_now_.device_reserved > 0);
+  std::pair<int64_t, std::string> most{on_device ? 0 : tensors, "in tensors"};
+  if (!of_parts) return text(most.first, most.second);
+  const std::vector<MemoryPart> now = parts_();
+  most.first = 0;
+  for (size_t i = 0; i < std::min(now.size(), first_parts_.size()); ++i)
+    if (const int64_t grown = now[i].bytes - first_parts_[i].bytes; grown > most.first)
+      most = {grown, "in " + now[i].name};
+  return text(most.first, most.second);
 }
 
 std::string Monitor::take_warning() { return std::exchange(warning_, ""); }

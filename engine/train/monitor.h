@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/metrics/sink.h"
+#include "engine/algo/algorithm.h"
 #include "engine/host/gpu_meter.h"
 #include "engine/host/usage.h"
 #include "engine/train/bottleneck.h"
@@ -31,9 +32,11 @@ class Monitor {
   };
   /// A sample every `every_s` seconds; 0: none. `free`: what the run may use; its shares are filled
   /// in here. `sample`, `tensors` and `gpu` are asked; `gpu` null: there is none, or nothing of it
-  /// is known.
+  /// is known. `parts`: of the tensors where the run is, asked at the first sample and where memory
+  /// has grown, which then says of what; null: not known.
   Monitor(double every_s, const Planned& planned, const Load& free, std::function<Usage()> sample,
-          std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu = {});
+          std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu = {},
+          std::function<std::vector<MemoryPart>()> parts = {});
 
   /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run,
   /// of the time and steps since the sample before. Every row of the run passes here.
@@ -62,6 +65,8 @@ class Monitor {
   };
 
   void look_for_growth(Held& held);
+  /// What most of the growth of `of` since the first sample is; "": not known.
+  std::string grown_part(const Held& of) const;
   void add_times(const MetricRow& row);
   void add_gpu(const GpuUsage& now, double steps, MetricRow& row) const;
 
@@ -69,6 +74,10 @@ class Monitor {
   std::function<Usage()> sample_;
   std::function<TensorMemory()> tensors_;
   std::function<GpuUsage()> gpu_;
+  std::function<std::vector<MemoryPart>()> parts_;
+  std::vector<MemoryPart> first_parts_;
+  TensorMemory first_tensors_, tensors_now_;
+  int64_t first_resident_ = 0;
   Usage last_;
   GpuUsage last_gpu_;
   Planned planned_;

@@ -17,11 +17,12 @@ class Fake {
   }
   Monitor monitor(const Monitor::Planned& planned, double every_s = 1) {
     return {every_s, planned, free, [this] { return ++now.at_s, now; }, [this] { return tensors; },
-            gpu};
+            gpu,     parts};
   }
   Usage now{.resident = 100 * kMiB, .memory_pressure = 0.25};
   TensorMemory tensors{.host = 7 * kMiB};
   std::function<GpuUsage()> gpu;
+  std::function<std::vector<MemoryPart>()> parts;
   Load free{.threads = 2, .usable = 2, .rows = 1024, .block_rows = 64};
 };
 
@@ -192,6 +193,51 @@ TEST(Monitor, warns_of_tensors_on_a_device_that_grow_past_the_plan_and_not_below
     row_at(taken, i);
     EXPECT_EQ(taken.take_warning(), "") << i;
   }
+}
+
+// what a monitor says of a machine that `grows` a little between two samples
+std::string said_of_growth(Fake& machine, const Monitor::Planned& planned,
+                           const std::function<void()>& grows) {
+  Monitor monitor = machine.monitor(planned);
+  std::string said;
+  for (int i = 0; i < 40 && said.empty(); ++i) {
+    row_at(monitor, i);
+    grows();
+    said = monitor.take_warning();
+  }
+  return said;
+}
+
+TEST(Monitor, names_the_part_that_grew) {
+  Fake heap;
+  EXPECT_NE(said_of_growth(heap, {}, [&] { heap.now.resident += kMiB; })
+                .find("(11 MiB so far) in no tensor: of the environment"),
+            std::string::npos);
+  Fake tensors;
+  int64_t past_selves = 0;
+  tensors.parts = [&] {
+    return std::vector<MemoryPart>{{"what is collected", 5 * kMiB}, {"opponents", past_selves}};
+  };
+  const auto grows = [&] { past_selves += kMiB; };
+  EXPECT_NE(said_of_growth(tensors, {},
+                           [&] {
+                             grows();
+                             tensors.now.resident += kMiB, tensors.tensors.host += kMiB;
+                           })
+                .find("MiB so far) in opponents; memory/*"),
+            std::string::npos);
+  // the same on a device, whose parts say nothing of what the process holds
+  tensors.tensors.device_reserved = 512 * kMiB;
+  EXPECT_NE(said_of_growth(tensors, {}, [&] { grows(), tensors.tensors.device += kMiB; })
+                .find("MiB so far) in opponents; memory/*"),
+            std::string::npos);
+  EXPECT_NE(said_of_growth(tensors, {},
+                           [&] {
+                             grows();
+                             tensors.now.resident += kMiB, tensors.tensors.host += kMiB;
+                           })
+                .find("MiB so far) in tensors; memory/*"),
+            std::string::npos);
 }
 
 TEST(Monitor, is_quiet_while_memory_fills_what_was_planned_or_only_wavers) {

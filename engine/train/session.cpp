@@ -20,8 +20,11 @@
 #include "base/core/version.h"
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
+#include "engine/algo/micro_batch.h"
 #include "engine/device/device.h"
 #include "engine/device/event.h"
+#include "engine/device/refusal.h"
+#include "engine/host/cpu_cache.h"
 #include "engine/run/env_title.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/memory_plan.h"
@@ -73,9 +76,7 @@ std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {
 }
 
 // bytes that the process may come to hold beside what it has, and all that a device may
-Monitor::Planned planned_bytes(const Trainer& trainer) {
-  const MemoryPlan plan = plan_memory(trainer.experiment(), trainer.placement());
-  const bool cuda = trainer.placement().device.is_cuda();
+Monitor::Planned planned_bytes(const MemoryPlan& plan, bool cuda) {
   return {.host = plan.pinned + (cuda ? 0 : plan.total()), .device = cuda ? plan.total() : 0};
 }
 
@@ -142,12 +143,17 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       saved_step_(std::max<int64_t>(0, resumed_at)),
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
+      plan_(plan_memory(trainer.experiment(), trainer.placement())),
       gpu_(meter_of(trainer)),
       monitor_(
-          options().monitor_every, planned_bytes(trainer), free_to_use(trainer, request.hooks),
-          [] { return sample_usage(); },
+          options().monitor_every, planned_bytes(plan_, trainer.placement().device.is_cuda()),
+          free_to_use(trainer, request.hooks), [] { return sample_usage(); },
           [cuda = trainer.placement().device.is_cuda()] { return tensor_memory(cuda); },
-          gpu_ ? [this] { return gpu_->sample(); } : std::function<GpuUsage()>()),
+          gpu_ ? [this] { return gpu_->sample(); } : std::function<GpuUsage()>(),
+          [this] {
+            const TensorMemory tensors = tensor_memory(trainer_.placement().device.is_cuda());
+            return held_now(tensors.device_reserved > 0 ? tensors.device : tensors.host).parts();
+          }),
       hooks_(request.hooks) {
   const Experiment& experiment = trainer.experiment();
   status_ = {.algo = experiment.algo().name,
@@ -167,6 +173,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
   dir_.write_status(status_);
   trace_.attach(dir_.path(), recorded_run(trainer, dir_.path()));
   trainer_.stop_when([] { return SignalGuard::leave(); });
+  if (trainer.placement().device.is_cuda()) forget_device_peak(), keep_refusals();
   // before warm-up, which would capture updates that are to be watched; its own are not told
   if (hooks_.epoch) trainer_.report().metrics().watch([](int64_t, const Figures&) {});
 }
@@ -197,6 +204,7 @@ MetricWriter Session::open(const RunRequest& request) {
 RunOutcome Session::run() {
   try {
     watch_for_stalls();
+    held_ = held_now(0);
     if (resumed_at_ >= 0 && trainer_.forgets_replay())
       say("the replay was not saved (train.save_replay=false): it begins empty");
     warm_up();
@@ -226,6 +234,11 @@ RunOutcome Session::run() {
     // where it was thrown in torch is for the log: people read what it says
     const auto* of_torch = dynamic_cast<const c10::Error*>(&e);
     if (of_torch) log(e.what());
+    if (of_torch && is_out_of_memory(*of_torch)) {
+      const std::string text = tell_out_of_memory(*of_torch);
+      end("failed", text);
+      throw Error(text);
+    }
     end("failed", of_torch ? status_.algo + ": " + of_torch->what_without_backtrace() : e.what());
     throw;
   }
@@ -264,6 +277,7 @@ void Session::loop() {
     const double begin_s = steady_s();
     iterate();
     stall_->iteration(steady_s() - begin_s);
+    if (trainer_.updates() > 0 && !std::exchange(measured_, true)) measure_memory();
     trace_.end_iteration(number);
     tell_traces();
   }
@@ -280,6 +294,41 @@ void Session::watch_for_stalls() {
       return stream_text(index, stream);
     };
   stall_.emplace(options().stall, std::move(asks));
+}
+
+HeldMemory Session::held_now(int64_t tensors) {
+  return held_memory(trainer_, tensors, sample_usage().resident);
+}
+
+void Session::measure_memory() {
+  const bool cuda = trainer_.placement().device.is_cuda();
+  held_ = held_now(cuda ? device_memory().peak : cpu_cache_bytes());
+  log("memory: " + held_text(held_, plan_));
+  try {
+    dir_.write("memory.json", json_with(plan_, held_));
+  } catch (const Error&) {
+    // a file that says what people read already is not worth a run
+  }
+}
+
+std::string Session::tell_out_of_memory(const c10::Error& error) {
+  const std::optional<Refusal> refusal = last_refusal();
+  std::string blocks;
+  if (refusal && !refusal->blocks.empty()) {
+    const std::string path = dir_.path() + "/out_of_memory.pickle";
+    try {
+      write_atomic(path, refusal->blocks);
+      blocks = "; all blocks of the device as it refused, for pytorch.org/memory_viz: " + path;
+    } catch (const Error&) {
+      // what is said without it is what matters
+    }
+  }
+  // by part as it was before: a device that has no memory left is asked for none
+  HeldMemory held = held_;
+  held.tensors = refusal                                 ? refusal->in_use
+                 : trainer_.placement().device.is_cuda() ? device_memory().in_use
+                                                         : cpu_cache_bytes();
+  return out_of_memory_text(error, held, trainer_.experiment(), trainer_.placement()) + blocks;
 }
 
 void Session::begin_traced(int64_t iteration) {

@@ -13,6 +13,7 @@
 #include "engine/run/run_dir.h"
 #include "engine/trace/run_trace.h"
 #include "engine/train/evaluation.h"
+#include "engine/train/held_memory.h"
 #include "engine/train/monitor.h"
 #include "engine/train/signals.h"
 #include "engine/train/stall_watch.h"
@@ -55,6 +56,12 @@ class Session {
   void push(bool wait);
   void begin_hooks();
   void watch_for_stalls();
+  /// What the run holds by part, once it has learned, beside what was planned: to log.txt and
+  /// memory.json.
+  void measure_memory();
+  HeldMemory held_now(int64_t tensors);
+  /// What a run that is out of memory says; the device's blocks go into its folder.
+  std::string tell_out_of_memory(const c10::Error& error);
   void tell_episodes();
   /// `must`: it is the run's last, or its first.
   void save(bool must);
@@ -98,6 +105,9 @@ class Session {
   bool unsaved_ = false;  ///< a save has failed since, and that was said
   CheckpointStore store_;
   MetricWriter writer_;
+  MemoryPlan plan_;
+  HeldMemory held_;                ///< by part, as it begins and once it has learned
+  bool measured_ = false;          ///< the second of these
   std::unique_ptr<GpuMeter> gpu_;  ///< of the run's device; null: none, or nothing of it is known
   Monitor monitor_;
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0

@@ -12,6 +12,7 @@
 
 #include "base/core/file.h"
 #include "engine/train/session.h"
+#include "tests/emulation/torch_memory.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
 
@@ -69,6 +70,31 @@ TEST(Monitored, a_run_on_cuda_that_stands_still_tells_of_its_stream) {
   };
   Session(trainer, dir, {.sinks = {"jsonl"}, .hooks = hooks}, trace, /*resumed_at=*/-1).run();
   EXPECT_TRUE(contains(log(), "flush > hook row; the GPU's stream has no work")) << log();
+}
+
+TEST(Monitored, a_run_on_cuda_that_is_refused_memory_says_what_held_it_on_cuda) {
+  Experiment experiment("ppo", "cartpole");
+  make_short(experiment);
+  experiment.table().override_with("train.graph=off");
+  RunTrace trace(experiment.trace, /*with_device=*/false);
+  Trainer trainer(experiment, Placement{.device = at::Device("cuda:0"), .threads = 1});
+  RunDir dir = RunDir::create(
+      {.out = test_folder() + "/refused", .algo = "ppo", .env = "cartpole", .overwrite = true});
+  Hooks hooks;
+  hooks.iteration_start = [](int64_t step) {
+    // nothing more than there is
+    if (step == 128) emulation::limit_memory(emulation::memory_in_use().held + 1);
+  };
+  const std::string told = error_of([&] {
+    Session(trainer, dir, {.sinks = {"jsonl"}, .hooks = hooks}, trace, /*resumed_at=*/-1).run();
+  });
+  emulation::limit_memory(0);
+  EXPECT_TRUE(contains(told, "ppo asked for more than cuda:0 has: CUDA out of memory")) << told;
+  EXPECT_FALSE(contains(told, "tensors held 0 KiB")) << told;
+  EXPECT_EQ(read_file(dir.path() + "/out_of_memory.pickle", 100), "blocks");
+  // before that it said what it held, of which the peak is the device's
+  const std::string memory = read_file(dir.path() + "/memory.json", 1 << 20);
+  EXPECT_TRUE(contains(memory, "measured")) << memory;
 }
 
 TEST(Monitored, a_warm_up_that_was_long_is_told_though_nobody_asked_for_it_on_cuda) {

@@ -166,8 +166,14 @@ CachingDeviceAllocator::DeviceStats getDeviceStats(DeviceIndex) {
   const auto now = maglev::emulation::memory_in_use();
   CachingDeviceAllocator::DeviceStats stats;
   stats.allocated_bytes[kAll].current = int64_t(now.held);
+  stats.allocated_bytes[kAll].peak = int64_t(now.most);
   stats.reserved_bytes[kAll].current = int64_t(now.kept);
   return stats;
+}
+void resetPeakStats(DeviceIndex) { maglev::emulation::forget_peak(); }
+void attachOutOfMemoryObserver(OutOfMemoryObserver observer) {
+  maglev::emulation::on_refusal(
+      [observer = std::move(observer)](size_t asked) { observer(0, asked, 0, 0); });
 }
 void emptyCache() {
   maglev::emulation::expect_no_capture(native_stream(), "emptyCache");
@@ -180,6 +186,13 @@ void releasePool(DeviceIndex, MempoolId_t) {}
 
 }  // namespace CUDACachingAllocator
 }  // namespace c10::cuda
+
+// what C++ programs have of torch's record of a device's memory; this one keeps none
+namespace torch::cuda {
+
+std::string _memory_snapshot_pickled() { return "blocks"; }
+
+}  // namespace torch::cuda
 
 // operations
 

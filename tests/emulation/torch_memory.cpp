@@ -1,5 +1,6 @@
 #include "tests/emulation/torch_memory.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -7,6 +8,7 @@
 #include <utility>
 
 #include <c10/cuda/CUDAStream.h>
+#include <c10/util/Exception.h>
 
 #include "base/core/error.h"
 #include "tests/emulation/capture.h"
@@ -39,6 +41,11 @@ struct Block {
 class Blocks {
  public:
   void* take(size_t bytes, bool pinned) {
+    if (!pinned && refuses(bytes)) {
+      if (refused_) refused_(bytes);
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate ", bytes,
+                       " bytes.");
+    }
     const std::lock_guard lock(device_mutex());
     cudaStream_t stream = pinned ? nullptr : c10::cuda::getCurrentCUDAStream().stream();
     const bool pooled = !pinned && pool_ != kNone && captured(stream);
@@ -55,6 +62,7 @@ class Blocks {
     void* memory = kept.back();
     kept.pop_back();
     blocks_[memory] = {.shelf = shelf, .held = true};
+    if (!pinned) held_ += rounded, most_ = std::max(most_, held_);
     // a pool's block is in bounds for good, whatever lies in it
     if (!pooled) add(memory, bytes, pinned);
     else if (fresh) add(memory, rounded, pinned);
@@ -64,6 +72,7 @@ class Blocks {
     const std::lock_guard lock(device_mutex());
     Block& block = blocks_.at(memory);
     block.held = false;
+    if (!block.shelf.pinned) held_ -= block.shelf.bytes;
     kept_[block.shelf].push_back(memory);
     if (block.shelf.pool == kNone) remove_memory(memory, /*kept=*/true);
   }
@@ -77,12 +86,21 @@ class Blocks {
   }
   MemoryInUse in_use() {
     const std::lock_guard lock(device_mutex());
-    MemoryInUse sum;
+    MemoryInUse sum{.most = most_};
     for (const auto& [memory, block] : blocks_)
       if (const Shelf& shelf = block.shelf; !shelf.pinned)
         sum.kept += shelf.bytes, sum.held += block.held ? shelf.bytes : 0;
     return sum;
   }
+  void forget_peak() {
+    const std::lock_guard lock(device_mutex());
+    most_ = held_;
+  }
+  void limit(size_t bytes) {
+    const std::lock_guard lock(device_mutex());
+    limit_ = bytes;
+  }
+  void on_refusal(std::function<void(size_t)> refused) { refused_ = std::move(refused); }
   void empty_cache() {
     const std::lock_guard lock(device_mutex());
     for (auto& [shelf, kept] : kept_) {
@@ -121,6 +139,13 @@ class Blocks {
                    " bytes");
   }
 
+  bool refuses(size_t bytes) {
+    const std::lock_guard lock(device_mutex());
+    return limit_ > 0 && held_ + bytes > limit_;
+  }
+
+  size_t held_ = 0, most_ = 0, limit_ = 0;
+  std::function<void(size_t)> refused_;
   std::map<void*, Block> blocks_;
   std::map<Shelf, std::vector<void*>> kept_;
   c10::MempoolId_t pool_ = kNone;
@@ -160,6 +185,9 @@ c10::Allocator& pinned_allocator() {
 bool is_pinned(const void* memory) { return blocks().pinned(memory); }
 MemoryInUse memory_in_use() { return blocks().in_use(); }
 void empty_cache() { blocks().empty_cache(); }
+void forget_peak() { blocks().forget_peak(); }
+void limit_memory(size_t bytes) { blocks().limit(bytes); }
+void on_refusal(std::function<void(size_t)> refused) { blocks().on_refusal(std::move(refused)); }
 void begin_pool(c10::MempoolId_t pool) { blocks().begin_pool(pool); }
 bool end_pool(c10::MempoolId_t pool) { return blocks().end_pool(pool); }
 MemoryCopy copy_of_memory() { return blocks().copy(); }

@@ -4,6 +4,7 @@
 // no tensor holds is out of bounds for kernels, but for a pool's, which graphs go on using.
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 #include <c10/core/Allocator.h>
@@ -15,11 +16,17 @@ c10::Allocator& device_allocator();
 c10::Allocator& pinned_allocator();
 bool is_pinned(const void* memory);
 
-/// Bytes that tensors hold, and with what is kept for later ones.
+/// Bytes that tensors hold, with what is kept for later ones, and the most that they held since
+/// forget_peak().
 struct MemoryInUse {
-  size_t held = 0, kept = 0;
+  size_t held = 0, kept = 0, most = 0;
 };
 MemoryInUse memory_in_use();
+void forget_peak();
+/// Tensors of the device may hold so many bytes from here on, 0: any. One that is refused tells
+/// `refused` first, outside of all locks, of the bytes it asked for.
+void limit_memory(size_t bytes);
+void on_refusal(std::function<void(size_t asked)> refused);
 /// Gives back what is kept outside of pools.
 void empty_cache();
 
