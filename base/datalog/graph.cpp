@@ -11,16 +11,6 @@
 namespace maglev::datalog {
 namespace {
 
-/// The program whose facts are all that is known to be true.
-Program truths_of(const Dataset& data) {
-  Program program{.constants = data.program.constants,
-                  .predicates = data.program.predicates,
-                  .facts = data.program.facts};
-  for (const auto* split : {&data.train, &data.valid, &data.test})
-    program.facts.insert(program.facts.end(), split->begin(), split->end());
-  return program;
-}
-
 /// What ids stand for.
 std::string hash_of_names(const Program& program) {
   Hash hash;
@@ -33,6 +23,16 @@ std::string hash_of_names(const Program& program) {
 }
 
 }  // namespace
+
+Program truths_of(const Dataset& data, bool with_test) {
+  Program program{.constants = data.program.constants,
+                  .predicates = data.program.predicates,
+                  .facts = data.program.facts};
+  for (const auto* split : {&data.train, &data.valid, &data.test})
+    if (split != &data.test || with_test)
+      program.facts.insert(program.facts.end(), split->begin(), split->end());
+  return program;
+}
 
 Graph::Graph(Dataset opened)
     : dataset(std::move(opened)),

@@ -19,6 +19,10 @@ struct Graph {
   std::string names;         ///< hash of the predicates' and constants' names, in order
 };
 
+/// The program whose facts are what is known to be true: facts and the queries of train and valid,
+/// and of test unless it is not to be seen.
+Program truths_of(const Dataset& data, bool with_test = true);
+
 /// Throws Error as open_dataset does. The graph stays for as long as the process. Threads may ask
 /// at once.
 const Graph& open_graph(const std::string& name_or_folder);
