@@ -3,6 +3,8 @@
 #include <cstdio>
 
 #include "base/core/split.h"
+#include "base/core/words.h"
+#include "engine/run/run_dir.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/idle_settings.h"
@@ -48,6 +50,11 @@ std::vector<std::string> idle_notes(const std::string& player,
   std::vector<std::string> notes;
   add_idle(*experiment_of(run->folder), player, settings, notes);
   return notes;
+}
+
+std::string or_near_run(const std::string& name) {
+  const auto runs = near_runs(name);
+  return runs.empty() ? "" : "; or the run " + joined(runs) + "?";
 }
 
 void print_notes(const std::vector<std::string>& notes) {

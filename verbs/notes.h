@@ -15,6 +15,8 @@ std::vector<std::string> run_notes(const std::string& player,
 /// Those of settings alone: for who plays in an environment that is not the run's own.
 std::vector<std::string> idle_notes(const std::string& player,
                                     const std::vector<std::string>& settings);
+/// "; or the run kin?" where runs are called nearly as a name that is no graph's; else empty.
+std::string or_near_run(const std::string& name);
 /// A line on stderr each.
 void print_notes(const std::vector<std::string>& notes);
 

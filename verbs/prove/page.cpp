@@ -70,7 +70,7 @@ class Drawing {
     Box& box = boxes_[size_t(i)];
     box.lines = {datalog::to_text(program_, node.atom)};
     if (node.rule >= 0) {
-      box.lines.push_back(datalog::to_text(program_, program_.rules[size_t(node.rule)]));
+      box.lines.push_back(rule_text(program_, node.rule));
       if (!node.substitution.empty()) box.lines.push_back(bindings_text(program_, node));
     }
     // widths of 14 and 12 pixel monospace, on the safe side
@@ -136,7 +136,7 @@ std::string derivation(const datalog::Program& program, const datalog::Proof& pr
       text += escaped(datalog::to_text(program, atom)) + "<br>";
     text += "</td><td>" +
             escaped(node.rule < 0 ? "fact " + datalog::to_text(program, node.atom)
-                                  : datalog::to_text(program, program.rules[size_t(node.rule)])) +
+                                  : rule_text(program, node.rule)) +
             "</td><td>";
     for (int32_t struck : step.struck)
       text += escaped(datalog::to_text(program, proof.tree[size_t(struck)].atom)) + "<br>";

@@ -11,7 +11,6 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
-#include "base/core/words.h"
 #include "base/datalog/dataset.h"
 #include "base/datalog/search.h"
 #include "base/trace/span.h"
@@ -78,9 +77,7 @@ datalog::Dataset data_of(const std::string& name, const std::vector<std::string>
     try {
       return datalog::open_dataset(name);
     } catch (const Error& e) {
-      const auto runs = near_runs(name);
-      if (runs.empty()) throw;
-      throw Error(std::string(e.what()) + "; or the run " + joined(runs) + "?");
+      throw Error(e.what() + or_near_run(name));
     }
   }
   const auto experiment = experiment_of(name);

@@ -83,4 +83,9 @@ std::string bindings_text(const datalog::Program& program, const datalog::ProofN
   return text;
 }
 
+std::string rule_text(const datalog::Program& program, int32_t rule) {
+  const datalog::Rule& r = program.rules[size_t(rule)];
+  return (r.confidence == 1 ? "" : printed("%.3g::", r.confidence)) + datalog::to_text(program, r);
+}
+
 }  // namespace maglev::verbs::prove

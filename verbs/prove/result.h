@@ -38,4 +38,7 @@ std::string effort_text(const Result& result);
 /// "X = ann, Y = bob" of a node that a rule proved.
 std::string bindings_text(const datalog::Program& program, const datalog::ProofNode& node);
 
+/// A rule as files of ours have it: its confidence in front, to three digits, where that is not 1.
+std::string rule_text(const datalog::Program& program, int32_t rule);
+
 }  // namespace maglev::verbs::prove

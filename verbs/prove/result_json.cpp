@@ -17,6 +17,7 @@ ProofJson node_json(const datalog::Program& program, const datalog::Proof& proof
   const datalog::Rule& rule = program.rules[size_t(node.rule)];
   json["rule"] = datalog::to_text(program, rule);
   json["rule_number"] = node.rule + 1;
+  json["confidence"] = rule.confidence;
   json["substitution"] = ProofJson::object();
   for (size_t v = 0; v < rule.variables.size(); ++v)
     json["substitution"][rule.variables[v]] = program.constants.of(node.substitution[v]);

@@ -34,7 +34,7 @@ class Tree {
       line.add("  fact", Ink::dim);
     } else {
       line.add("  by ", Ink::dim);
-      line.add(datalog::to_text(program_, program_.rules[size_t(node.rule)]), Ink::cyan);
+      line.add(rule_text(program_, node.rule), Ink::cyan);
       line.add("  " + bindings_text(program_, node), Ink::dim);
     }
     text_ += line.text(terminal_.colour) + "\n";
@@ -71,7 +71,7 @@ std::string result_text(const Result& result, bool trees, const Terminal& termin
       const int32_t rule = proof.tree[0].rule;
       table.add({substitution_text(program, result.query, proof.answer),
                  std::to_string(proof.steps.size()),
-                 rule < 0 ? "a fact" : datalog::to_text(program, program.rules[size_t(rule)])});
+                 rule < 0 ? "a fact" : rule_text(program, rule)});
     }
     text += "\n" + table.text(terminal);
   }
