@@ -181,9 +181,12 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     kg(engine, "embed", "countries_s1", "--out", vectors, "--epochs", "1", "--dim", "4")
     # five regions a question, of which two are proved
     asked = ("rank", run, "--modes", "tail", "--corruptions", "all", "--embedding", vectors)
-    ranked = json.loads(engine(*asked, "--shortlist", "2", "--json").stdout)
-    assert (ranked["candidates"], ranked["tried"], ranked["different"]) == (5 * 24, 2 * 24, 2 * 24)
-    each, of_all = ranked["milliseconds_per_candidate"], ranked["milliseconds_per_candidate_of_all"]
+    report = json.loads(engine(*asked, "--shortlist", "2", "--json").stdout)
+    assert (report["candidates"], report["tried"], report["different"]) == (5 * 24, 2 * 24, 2 * 24)
+    assert list(report["scores"]) == ["embedding", "rules", "joined"] and report["joined"]["weights"]["proof"] is not None
+    refused_split = engine(*asked, "--shortlist", "2", "--split", "valid")
+    assert refused_split.returncode == 2 and "--shortlist ranks by a joined score" in refused_split.stderr
+    each, of_all = report["milliseconds_per_candidate"], report["milliseconds_per_candidate_of_all"]
     assert abs(each * 2 / 5 / of_all - 1) < 1e-9
     assert "48 of 120 candidates tried: " in engine(*asked, "--shortlist", "2").stdout
     assert " of 120 candidates tried" not in engine(*asked).stdout
@@ -193,6 +196,103 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert "and --at-most 1e-06 were allowed" in slow.stderr and quick.stderr == ""
     # a graph is not written over a run
     assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")
+
+
+def ranked(engine, *words):
+    done = engine("rank", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+# likes(X,Y) by friends (surer) and by neighbours: of each query's three candidates that are not known one has both
+LIKED = {
+    "facts.txt": "friend(ann,bob).\nfriend(ann,cid).\nnear(ann,bob).\nnear(ann,dee).\nlikes(eve,ann).\n",
+    "rules.txt": "0.75::likes(X,Y) :- friend(X,Y).\n0.5::likes(X,Y) :- near(X,Y).\n",
+    "train.txt": "likes(eve,ann).\n",
+    "valid.txt": "likes(ann,dee).\n",
+    "test.txt": "likes(ann,cid).\n",
+}
+
+
+def write_graph(folder, files):
+    folder.mkdir(exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_a_graph_is_ranked_by_the_confidences_of_its_rules(engine, tmp_path):
+    folder, scores = write_graph(tmp_path / "liked", LIKED), tmp_path / "scores.csv"
+    asked = (folder, "--modes", "tail", "--corruptions", "all", "--rank-type", "realistic")
+    # among ann, bob and eve (dee is known) bob has both rules: cid is second
+    report = ranked(engine, *asked, "--scores", scores)
+    assert list(report["scores"]) == ["rules"] and report["aggregate"] == "max"
+    assert report["scores"]["rules"]["mrr"] == 0.5 and report["scores"]["rules"]["proved_true"] is None
+    rows = {row.split(",")[4]: row.split(",")[-1] for row in scores.read_text().splitlines()[1:]}
+    assert rows == {"cid": "0.75", "bob": "0.75", "ann": "0", "eve": "0"}
+    assert "joined" not in report and "tried" not in report
+    ranked(engine, *asked, "--aggregate", "noisy-or", "--scores", scores, "--overwrite")
+    assert "bob,0,0,0,0,0,0.875" in scores.read_text()
+    # known ones too: dee has the less sure rule, and stands behind
+    assert ranked(engine, *asked, "--raw")["scores"]["rules"]["mrr"] == 0.5
+    # nobody gave confidences: cid has one rule and bob two
+    sure = write_graph(tmp_path / "sure", LIKED | {"rules.txt": LIKED["rules.txt"].replace("0.75::", "").replace("0.5::", "")})
+    assert ranked(engine, sure, *asked[1:])["scores"]["rules"]["mrr"] == 0.5
+    # why
+    (explained,) = ranked(engine, *asked, "--explain", "1")["explained"]
+    first, second = explained["candidates"][:2]
+    assert explained["question"] == "likes(ann, ?)" and (first["atom"], second["atom"]) == ("likes(ann,bob)", "likes(ann,cid)")
+    assert second["true"] and [rule["confidence"] for rule in first["rules"]] == [0.75, 0.5]
+    text = engine("rank", *asked, "--explain", "1").stdout
+    assert "likes(ann, ?) by rules" in text and "0.750 likes(X,Y) :- friend(X,Y)." in text and "cid (true)" in text
+    proof = engine("prove", folder, "likes(ann,dee)")
+    assert "by 0.5::likes(X,Y) :- near(X,Y)." in proof.stdout, proof.stderr
+    # what is of runs, and what there is no ground for
+    for words, said in {
+        ("--actions", "sample"): "--actions is of a run's proofs",
+        ("env.atoms=3",): "env.atoms=3 is a setting of a run",
+        ("threads=-1",): "threads",
+        ("--shortlist", "2"): "give --embedding FILE",
+        ("--aggregate", "mean"): "--aggregate",
+    }.items():
+        done = engine("rank", *asked, *words)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
+    (folder / "rules.txt").unlink()
+    for words, said in {(): "has no rules to rank by", ("--explain", "1"): "has none; give it a rules.txt"}.items():
+        done = engine("rank", *asked, *words)
+        assert done.returncode == 2 and said in done.stderr and "kg mine" in done.stderr, done.stderr
+    done = engine("rank", "familly")
+    assert done.returncode == 2 and "did you mean family" in done.stderr
+
+
+def test_weights_of_a_joined_score_see_no_test_query(engine, tmp_path):
+    folder, vectors = tmp_path / "graph", tmp_path / "vectors.safetensors"
+    kg(engine, "make", "countries_s1", "--out", folder)
+    kg(engine, "embed", folder, "--out", vectors, "--epochs", "2", "--dim", "4")
+    asked = ("--embedding", vectors, "--modes", "tail", "--corruptions", "all")
+    report = ranked(engine, folder, *asked)
+    assert list(report["scores"]) == ["embedding", "rules", "joined"]
+    joined = report["joined"]
+    assert joined["weights"]["rules"] > 0 and joined["weights"]["proof"] is None
+    assert joined["valid_mrr"] > joined["valid_mrr_of_embedding"] and joined["valid_questions"] == 24
+    assert report["scores"]["joined"]["mrr"] > report["scores"]["embedding"]["mrr"]
+    # the same for any number of threads
+    assert ranked(engine, folder, *asked, "threads=1") == ranked(engine, folder, *asked, "threads=3") == report
+    # more test queries, every false candidate of a valid one: other figures, the same weights
+    of_valid = (folder / "valid.txt").read_text().splitlines()
+    regions = sorted({line.split(",")[1] for line in of_valid})
+    others = [line.split(",")[0] + "," + region for line in of_valid for region in regions if not line.endswith(region)]
+    with (folder / "test.txt").open("a") as file:
+        file.write("\n".join(others) + "\n")
+    again = ranked(engine, folder, *asked)
+    assert again["joined"] == joined and again["scores"] != report["scores"]
+    # valid queries find the weights, and are not ranked by them
+    done = engine("rank", folder, *asked, "--split", "valid")
+    assert done.returncode == 0 and "no joined score of valid queries" in done.stdout, done.stderr
+    assert "joined" not in ranked(engine, folder, *asked, "--split", "valid")["scores"]
+    (folder / "valid.txt").write_text("")
+    done = engine("rank", folder, *asked)
+    assert done.returncode == 0 and "has none" in done.stdout, done.stderr
 
 
 def test_vectors_that_are_damaged_or_of_another_graph_are_refused(engine, tmp_path):

@@ -20,6 +20,7 @@ std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& ask
     throw Error("[rank] " + data.name + " has no " + name_of(asked.split) +
                 " queries; choose another --split");
 
+  const datalog::Knowledge& truths = asked.truths ? *asked.truths : *graph.truths;
   std::vector<int32_t> every(size_t(graph.knowledge->constants));
   std::iota(every.begin(), every.end(), 1);
   std::vector<Question> questions;
@@ -44,7 +45,7 @@ std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& ask
         datalog::Atom other = query;
         int32_t& asked_for = head ? other.first : other.second;
         asked_for = choices[asked.corruptions > 0 ? size_t(order(c)) : c];
-        if (other == query || (asked.filtered && graph.truths->find(other) >= 0)) continue;
+        if (other == query || (asked.filtered && truths.find(other) >= 0)) continue;
         question.candidates.push_back(other);
       }
       candidates += int64_t(question.candidates.size());

@@ -24,14 +24,16 @@ struct Asked {
   int64_t queries = 0;      ///< drawn without repetition; 0: all, in their order
   int64_t corruptions = 0;  ///< of each question, likewise; 0: all
   bool filtered = true;
+  /// What filtered candidates are not among; null: the graph's truths. Outlives the call.
+  const datalog::Knowledge* truths = nullptr;
   uint64_t seed = 0;
 };
 
-/// The questions, by query and then by mode. A predicate's second argument is drawn from its
-/// domain, where it has one. Throws Error where the split has no queries.
 constexpr int64_t kMostCandidates = 20'000'000;
 
-/// Throws Error where there are no queries, or more than kMostCandidates candidates.
+/// The questions, by query and then by mode. A predicate's second argument is drawn from its
+/// domain, where it has one. Throws Error where the split has no queries, or for more than
+/// kMostCandidates candidates.
 std::vector<Question> questions_of(const datalog::Graph& graph, const Asked& asked);
 
 }  // namespace maglev::verbs::rank

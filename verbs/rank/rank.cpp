@@ -1,4 +1,5 @@
-// maglev rank: how well a run that proves tells true triples from false ones.
+// maglev rank: how well a run's proofs, the confidences of rules, an embedding, and all of these
+// joined tell true triples from false ones.
 
 #include <algorithm>
 #include <cmath>
@@ -6,25 +7,29 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <tuple>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
 
 #include <nlohmann/json.hpp>
 
-#include "base/core/clock.h"
+#include "base/config/options.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/printed.h"
 #include "base/core/terminal.h"
+#include "base/core/thread_pool.h"
 #include "base/trace/span.h"
 #include "engine/embeddings/complex.h"
+#include "engine/host/machine.h"
 #include "engine/play/run_policy.h"
+#include "engine/run/run_dir.h"
 #include "verbs/arguments.h"
 #include "verbs/json_number.h"
 #include "verbs/notes.h"
+#include "verbs/rank/explain.h"
 #include "verbs/rank/questions.h"
+#include "verbs/rank/ranking.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
 #include "verbs/settings.h"
@@ -47,15 +52,19 @@ Grammar grammar() {
            {"--queries", "N", "this many of them, drawn (default: all)"},
            {"--corruptions", "N", "false candidates of each, drawn, or all (default 100)"},
            {"--modes", "WHICH",
-            "which argument is asked for: both, head or tail (default: as the run was trained)"},
+            "which argument is asked for: both (default), head or tail; of a run as it was "
+            "trained"},
            {"--raw", "", "candidates that are known to be true count as false ones too"},
            {"--rank-type", "RULE",
             "among equal scores: random, realistic, optimistic or pessimistic (default random)"},
            {"--actions", "HOW", "mean takes the likeliest, sample draws (default mean)"},
            {"--embedding", "FILE",
-            "scores of an embedding beside, and both joined (maglev kg embed)"},
+            "scores of an embedding beside, and all joined (maglev kg embed)"},
+           {"--aggregate", "HOW",
+            "what several rules come to: max (default), the surest first, or noisy-or"},
+           {"--explain", "N", "of the first N questions, which rules say what, and how sure"},
            {"--shortlist", "K",
-            "prove only the K candidates that the embedding puts first; the others follow"},
+            "prove only the K candidates of a question that the embedding puts first"},
            {"--by", "WHAT", "a table more: by mode, predicate or depth"},
            {"--at-most", "MS", "more milliseconds a candidate that is tried are exit status 1"},
            {"--seed", "S", "of all that is drawn (default 0)"},
@@ -63,11 +72,11 @@ Grammar grammar() {
            kTraceFlag,
            {"--overwrite", "", "replace FILE where it is there already"},
            {"--checkpoint", "WHICH",
-            "latest, best, or a checkpoint by name or folder (default latest)"},
+            "of a run: latest, best, or a checkpoint by name or folder (default latest)"},
            {"--json", "", "print JSON instead of tables"}},
       .least = 1,
       .most = 1,
-      .names = "<run>",
+      .names = "<data>",
       .settings = true};
 }
 
@@ -78,12 +87,14 @@ constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
 enum class By { mode, predicate, depth };
 constexpr auto names_of(By) { return std::array{"mode", "predicate", "depth"}; }
 
-Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
+/// `params`: of the run; null: a graph is ranked.
+Asked asked_of(const Arguments& arguments, const Kg::Params* params) {
   Asked asked;
   asked.split = arguments.choice<maglev::kg::Split>("--split").value_or(asked.split);
-  const auto trained = params.corrupt == maglev::kg::Corruption::head   ? Modes::head
-                       : params.corrupt == maglev::kg::Corruption::tail ? Modes::tail
-                                                                        : Modes::both;
+  const auto trained = !params                                           ? Modes::both
+                       : params->corrupt == maglev::kg::Corruption::head ? Modes::head
+                       : params->corrupt == maglev::kg::Corruption::tail ? Modes::tail
+                                                                         : Modes::both;
   asked.modes = arguments.choice<Modes>("--modes").value_or(trained);
   asked.queries = arguments.integer("--queries", 1, 1'000'000'000).value_or(0);
   asked.corruptions = 100;
@@ -95,112 +106,8 @@ Asked asked_of(const Arguments& arguments, const Kg::Params& params) {
   return asked;
 }
 
-/// The embedding's score of each candidate.
-std::vector<std::vector<double>> embedded(const ComplexEmbedding& model,
-                                          const std::vector<Question>& questions,
-                                          const datalog::Program& program) {
-  const auto span = maglev::trace::stage("embedding");
-  std::vector<std::vector<double>> scores;
-  for (const Question& question : questions) {
-    const datalog::Atom& query = question.candidates[0];
-    const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
-    const at::Tensor all =
-        (question.head ? model.firsts(one(query.predicate), one(query.second))
-                       : model.seconds(one(query.predicate), one(query.first)))[0]
-            .contiguous();
-    auto& row = scores.emplace_back();
-    for (const datalog::Atom& atom : question.candidates) {
-      row.push_back(
-          double(all.const_data_ptr<float>()[(question.head ? atom.first : atom.second) - 1]));
-      if (!std::isfinite(row.back()))
-        throw Error("[rank] the embedding's score of " + to_text(program, atom) +
-                    " is not finite: its numbers are too large; train it anew with a smaller --lr");
-    }
-  }
-  return scores;
-}
-
-double log_sigmoid(double x) { return std::min(x, 0.) - std::log1p(std::exp(-std::abs(x))); }
-
-/// The places of the K best scores. Among those alike names decide, and not which one is true.
-std::vector<size_t> best(const std::vector<double>& scores,
-                         const std::vector<datalog::Atom>& candidates, size_t K) {
-  std::vector<size_t> order(scores.size());
-  std::iota(order.begin(), order.end(), 0);
-  const auto key = [&](size_t c) {
-    return std::tuple(-scores[c], candidates[c].first, candidates[c].second);
-  };
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
-  order.resize(std::min(K, order.size()));
-  return order;
-}
-
 std::string text(const char* format, double x) {
   return std::isfinite(x) ? printed(format, x) : "-";
-}
-
-/// What a run's policy made of the questions.
-struct Ranking {
-  std::vector<Question> questions;
-  std::vector<std::vector<Trial>> trials;      ///< as candidates
-  std::vector<std::vector<double>> embedding;  ///< likewise; empty without one
-  std::vector<Scoring> scorings;
-  TrialCounts counts;
-  int64_t candidates = 0;  ///< of all questions
-  int64_t tried = 0;       ///< of them those whose proofs were tried
-  double seconds = 0;      ///< of the proofs
-};
-
-/// Proves the candidates: all, or those that the embedding puts first.
-void prove(Ranking& r, Prover& prover, ActMode mode, uint64_t seed, size_t shortlist) {
-  const auto span = maglev::trace::stage("prove");
-  std::vector<datalog::Atom> queries;
-  std::vector<std::pair<size_t, size_t>> places;
-  for (size_t q = 0; q < r.questions.size(); ++q) {
-    const auto& candidates = r.questions[q].candidates;
-    r.trials.emplace_back(candidates.size());
-    r.candidates += int64_t(candidates.size());
-    std::vector<size_t> chosen(candidates.size());
-    std::iota(chosen.begin(), chosen.end(), 0);
-    if (shortlist > 0) chosen = best(r.embedding[q], candidates, shortlist);
-    for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
-  }
-  r.tried = int64_t(queries.size());
-  const double begin_s = steady_s();
-  const std::vector<Trial> trials = prover.prove(queries, mode, seed);
-  r.seconds = steady_s() - begin_s;
-  r.counts = prover.counts();
-  for (size_t i = 0; i < trials.size(); ++i) {
-    if (!std::isfinite(trials[i].log_prob))
-      throw Error(
-          "[rank] the policy's probability of a proof is no number; its network diverged, take "
-          "an earlier --checkpoint");
-    Trial& trial = r.trials[places[i].first][places[i].second];
-    trial = trials[i];
-    trial.tried = true;
-  }
-}
-
-void score(Ranking& r, size_t shortlist) {
-  const auto span = maglev::trace::stage("score");
-  const auto each = [&](const char* name, auto&& of) {
-    Scoring& scoring = r.scorings.emplace_back(Scoring{.name = name, .scores = {}});
-    for (size_t q = 0; q < r.questions.size(); ++q) {
-      auto& row = scoring.scores.emplace_back();
-      for (size_t c = 0; c < r.trials[q].size(); ++c) row.push_back(of(q, c));
-    }
-  };
-  if (shortlist == 0)
-    each("proof", [&](size_t q, size_t c) { return proof_score(r.trials[q][c]); });
-  if (r.embedding.empty()) return;
-  each("embedding", [&](size_t q, size_t c) { return r.embedding[q][c]; });
-  // the embedding's and the proof's, one for the other, as likelihoods; what is not proved has a
-  // penalty
-  each(shortlist ? "shortlist" : "both", [&](size_t q, size_t c) {
-    return 2 * log_sigmoid(r.embedding[q][c]) + (r.trials[q][c].proved ? 1 : kNotProved);
-  });
-  // a large score's likelihood is 1 to the last place, and its order is still the embedding's
-  r.scorings.back().ties_by = r.embedding;
 }
 
 std::vector<std::pair<std::string, std::vector<size_t>>> groups_of(
@@ -245,8 +152,8 @@ Json to_json(const Figures& f) {
           {"hits3", f.rank.hits3},
           {"hits10", f.rank.hits10},
           {"auc_pr", finite_or_null<Json>(f.auc_pr)},
-          {"proved_true", f.proved_true},
-          {"proved_false", f.proved_false}};
+          {"proved_true", finite_or_null<Json>(f.proved_true)},
+          {"proved_false", finite_or_null<Json>(f.proved_false)}};
 }
 
 /// A CSV field.
@@ -257,22 +164,23 @@ std::string quoted(const std::string& name) {
   return out + "\"";
 }
 
-std::string csv_of(const Ranking& r, const datalog::Program& program) {
+std::string csv_of(const Ranking& r, const std::vector<Scoring>& scorings,
+                   const datalog::Program& program) {
   const auto span = maglev::trace::stage("csv");
   std::string csv = "question,mode,predicate,first,second,true,tried,proved,log_prob,steps";
-  for (const Scoring& scoring : r.scorings) csv += "," + scoring.name;
+  for (const Scoring& scoring : scorings) csv += "," + scoring.name;
   csv += "\n";
   for (size_t q = 0; q < r.questions.size(); ++q)
-    for (size_t c = 0; c < r.trials[q].size(); ++c) {
+    for (size_t c = 0; c < r.questions[q].candidates.size(); ++c) {
       const datalog::Atom& atom = r.questions[q].candidates[c];
-      const Trial& trial = r.trials[q][c];
+      const Trial trial = r.trials.empty() ? Trial{} : r.trials[q][c];
       csv += std::to_string(q) + (r.questions[q].head ? ",head," : ",tail,") +
              quoted(program.predicates.of(atom.predicate)) + "," +
              quoted(program.constants.of(atom.first)) + "," +
              quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
              (trial.tried ? "1," : "0,") + (trial.proved ? "1," : "0,") +
              text("%.6g", double(trial.log_prob)) + "," + std::to_string(trial.steps);
-      for (const Scoring& scoring : r.scorings) csv += "," + text("%.17g", scoring.scores[q][c]);
+      for (const Scoring& scoring : scorings) csv += "," + text("%.17g", scoring.scores[q][c]);
       csv += "\n";
     }
   return csv;
@@ -286,8 +194,8 @@ struct Counting {
 };
 
 /// The figures of each scoring, of all questions and of each group: a row each, and into `report`.
-Table figures_table(const Ranking& r, const datalog::Program& program, const Counting& counting,
-                    Json& report) {
+Table figures_table(const Ranking& r, const std::vector<Scoring>& scorings,
+                    const datalog::Program& program, const Counting& counting, Json& report) {
   const auto by = counting.by;
   std::vector<std::string> headings{"scores"};
   if (by) headings.insert(headings.begin(), names_of(*by)[size_t(*by)]);
@@ -295,7 +203,7 @@ Table figures_table(const Ranking& r, const datalog::Program& program, const Cou
   Table table(headings);
   std::vector<size_t> all(r.questions.size());
   std::iota(all.begin(), all.end(), 0);
-  for (const Scoring& scoring : r.scorings) {
+  for (const Scoring& scoring : scorings) {
     const auto span = maglev::trace::stage("figures");
     const Scoring places = ties_broken(scoring);
     const std::vector<double> ranks = ranks_of(places, counting.ties, counting.seed);
@@ -304,8 +212,9 @@ Table figures_table(const Ranking& r, const datalog::Program& program, const Cou
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
       auto rest = cells(f);
-      // an embedding proves nothing
-      if (scoring.name == "embedding") rest.back() = rest[rest.size() - 2] = "-";
+      // an embedding proves nothing, and neither do rules without a search
+      if (scoring.name == "embedding" || scoring.name == "rules")
+        rest.back() = rest[rest.size() - 2] = "-";
       row.insert(row.end(), rest.begin(), rest.end());
       table.add(row);
       into = to_json(f);
@@ -338,67 +247,180 @@ void print_caveats(const Ranking& r, const Asked& asked, size_t shortlist) {
         long(r.counts.dropped), long(r.counts.too_long));
 }
 
+/// The weights of a joined score, of as many valid queries as are ranked, among candidates that are
+/// filtered without the test queries: nothing of those is seen.
+Weights weights_of(Asked asked, const Judges& judges) {
+  const datalog::OwnedKnowledge truths(truths_of(judges.graph.dataset, /*with_test=*/false));
+  asked.split = maglev::kg::Split::valid;
+  asked.truths = &*truths;
+  return find_weights(parts_of(ranking_of(questions_of(judges.graph, asked), judges)), judges.pool);
+}
+
+/// Why there is no joined score though there is an embedding; empty: there is one.
+std::string unjoined(const Asked& asked, const Judges& judges) {
+  const datalog::Dataset& data = judges.graph.dataset;
+  if (asked.split == maglev::kg::Split::valid)
+    return "no joined score of valid queries: they find its weights; --split test has one";
+  if (data.valid.empty())
+    return "no joined score: its weights want valid queries, and " + data.name + " has none";
+  if (judges.graph.knowledge->rules == 0 && !judges.prover)
+    return "no joined score: " + data.name + " has no rules beside the embedding";
+  return "";
+}
+
+std::string weights_text(const Weights& weights, const Ranking& r) {
+  std::string text = "joined: log likelihood of the embedding";
+  if (!r.spoken.empty()) text += printed(" + %.4g rules", weights.rules);
+  if (!r.trials.empty()) text += printed(" + %.4g proof", weights.proof);
+  return text +
+         printed(": weights of %ld questions of valid, of MRR %.3f (the embedding alone %.3f)",
+                 long(weights.questions), weights.mrr, weights.embedding_mrr);
+}
+
+Json to_json(const Weights& weights, const Ranking& r) {
+  return {{"weights",
+           {{"embedding", 1},
+            {"rules", r.spoken.empty() ? Json() : Json(weights.rules)},
+            {"proof", r.trials.empty() ? Json() : Json(weights.proof)}}},
+          {"valid_questions", weights.questions},
+          {"valid_mrr", weights.mrr},
+          {"valid_mrr_of_embedding", weights.embedding_mrr}};
+}
+
+/// A flag or setting that would be without effect is a mistake.
+void expect_flags(const Arguments& arguments, const std::vector<std::string>& settings,
+                  bool of_run) {
+  const std::string& name = arguments.positional()[0];
+  if (arguments.has("--overwrite") && !arguments.has("--scores") && !arguments.has("--trace"))
+    throw Error("[rank] --overwrite goes with --scores FILE or --trace FILE");
+  if (arguments.has("--shortlist") && !arguments.has("--embedding"))
+    throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
+  for (const char* flag : {"--shortlist", "--actions", "--at-most", "--checkpoint"})
+    if (!of_run && arguments.has(flag))
+      throw Error(std::string("[rank] ") + flag + " is of a run's proofs, and " + name +
+                  " is no run; train one with `maglev train ppo kg env.data=" + name + "`");
+  for (const auto& setting : settings) {
+    if (setting.starts_with("threads=")) continue;
+    if (!of_run)
+      throw Error("[rank] " + setting + " is a setting of a run, and " + name + " is none");
+    if (!setting.starts_with("env.") && !setting.starts_with("device="))
+      throw Error("[rank] only env.* settings, threads and device may differ from training, got '" +
+                  setting + "'");
+  }
+}
+
+/// Threads for a graph without a run.
+int threads_of(const std::vector<std::string>& settings) {
+  int64_t threads = 0;
+  OptionTable table;
+  table.add("threads", threads, "threads; 0: as many as the process may use", {.min = 0});
+  for (const std::string& setting : settings) table.override_with(setting);
+  return place("cpu", threads).threads;
+}
+
+const datalog::Graph& graph_of(const std::string& name) {
+  try {
+    return datalog::open_graph(name);
+  } catch (const Error& e) {
+    throw Error(e.what() + or_near_run(name));
+  }
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
-  const std::string folder = arguments.positional()[0];
+  const std::string name = arguments.positional()[0];
+  const bool of_run = is_run(name);
   const auto scores_file = arguments.output("--scores");
   const auto ties = arguments.choice<Ties>("--rank-type").value_or(Ties::random);
   const auto by = arguments.choice<By>("--by");
   const auto how = arguments.choice<How>("--actions").value_or(How::mean);
   const auto most_ms = arguments.number("--at-most", 0, 1e9);
   const auto file = arguments.value("--embedding");
-  const size_t shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0));
-  if (arguments.has("--overwrite") && !scores_file && !arguments.has("--trace"))
-    throw Error("[rank] --overwrite goes with --scores FILE or --trace FILE");
-  if (shortlist > 0 && !file)
-    throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
-
-  // the run's policy, in its environment but for what was asked to differ
+  const auto explained = arguments.integer("--explain", 1, 1'000'000);
   Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
-  for (const auto& setting : traced.settings())
-    if (!setting.starts_with("env.") && !setting.starts_with("threads=") &&
-        !setting.starts_with("device="))
-      throw Error("[rank] only env.* settings, threads and device may differ from training, got '" +
-                  setting + "'");
-  print_notes(run_notes(folder, traced.settings()));
-  RunPolicy run(folder, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
-                names_device(traced.settings()) ? "" : "cpu");
-  const at::Device device = run.placement().device;
-  Prover prover(run.experiment(), run.policy(), run.pool(), device);
+  expect_flags(arguments, traced.settings(), of_run);
+  print_notes(run_notes(name, traced.settings()));
 
-  // questions, embeddings, proofs, scores
-  const datalog::Graph& graph = datalog::open_graph(std::string(prover.params().data.view()));
+  // the run's policy, in its environment but for what was asked to differ; or threads alone
+  std::optional<RunPolicy> policy;
+  std::optional<Prover> prover;
+  std::optional<ThreadPool> threads;
+  if (of_run) {
+    policy.emplace(name, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
+                   names_device(traced.settings()) ? "" : "cpu");
+    prover.emplace(policy->experiment(), policy->policy(), policy->pool(),
+                   policy->placement().device);
+  } else {
+    claim_threads();
+    threads.emplace(threads_of(traced.settings()), [] { at::set_num_threads(1); });
+  }
+  const datalog::Graph& graph = graph_of(prover ? std::string(prover->params().data.view()) : name);
   const datalog::Program& program = graph.dataset.program;
-  const Asked asked = asked_of(arguments, prover.params());
-  Ranking r;
-  r.questions = questions_of(graph, asked);
-  if (file) r.embedding = embedded(ComplexEmbedding::load(*file, program), r.questions, program);
-  prove(r, prover, how == How::mean ? ActMode::mean : ActMode::sample, asked.seed, shortlist);
-  score(r, shortlist);
+  if (explained && graph.knowledge->rules == 0)
+    throw Error("[rank] --explain names the rules that speak for a candidate, and " +
+                graph.dataset.name +
+                " has none; give it a rules.txt, which `maglev kg mine` finds");
+  if (!prover && !file && graph.knowledge->rules == 0)
+    throw Error("[rank] " + graph.dataset.name +
+                " has no rules to rank by; give it a rules.txt, which `maglev kg mine` finds, an "
+                "--embedding FILE, or a run that proves");
+
+  // questions, and what is known of their candidates
+  const Asked asked = asked_of(arguments, prover ? &prover->params() : nullptr);
+  std::optional<ComplexEmbedding> embedding;
+  if (file) embedding = ComplexEmbedding::load(*file, program);
+  const Judges judges{
+      .graph = graph,
+      .pool = policy ? policy->pool() : *threads,
+      .aggregate = arguments.choice<Aggregate>("--aggregate").value_or(Aggregate::max),
+      .embedding = embedding ? &*embedding : nullptr,
+      .prover = prover ? &*prover : nullptr,
+      .mode = how == How::mean ? ActMode::mean : ActMode::sample,
+      .seed = asked.seed,
+      .shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0))};
+  const std::string why_unjoined = embedding ? unjoined(asked, judges) : "";
+  if (judges.shortlist > 0 && !why_unjoined.empty())
+    throw Error("[rank] --shortlist ranks by a joined score, but there is " + why_unjoined);
+  const Ranking r = ranking_of(questions_of(graph, asked), judges);
+  std::optional<Weights> weights;
+  if (embedding && why_unjoined.empty()) weights = weights_of(asked, judges);
+  const std::vector<Scoring> scorings = scorings_of(r, judges, weights);
 
   // the figures
-  Json report{{"run", folder},
-              {"checkpoint", run.checkpoint()},
-              {"step", run.identity().step},
-              {"device", device.str()},
-              {"candidates", r.candidates},
-              {"tried", r.tried},
-              {"different", r.counts.tried},
-              {"milliseconds_per_candidate", 1e3 * r.seconds / double(r.tried)},
-              {"milliseconds_per_candidate_of_all", 1e3 * r.seconds / double(r.candidates)},
-              {"steps", r.counts.steps},
-              {"successors_dropped", r.counts.dropped},
-              {"goals_too_long", r.counts.too_long}};
-  if (scores_file) write_atomic(*scores_file, csv_of(r, program));
+  const std::string device = policy ? policy->placement().device.str() : "cpu";
+  Json report;
+  if (policy)
+    report = {{"run", name},
+              {"checkpoint", policy->checkpoint()},
+              {"step", policy->identity().step},
+              {"device", device}};
+  report["data"] = graph.dataset.name;
+  report["candidates"] = r.candidates;
+  if (policy) {
+    report["tried"] = r.tried;
+    report["different"] = r.counts.tried;
+    report["milliseconds_per_candidate"] = 1e3 * r.seconds / double(r.tried);
+    report["milliseconds_per_candidate_of_all"] = 1e3 * r.seconds / double(r.candidates);
+    report["steps"] = r.counts.steps;
+    report["successors_dropped"] = r.counts.dropped;
+    report["goals_too_long"] = r.counts.too_long;
+  }
+  if (!r.spoken.empty()) report["aggregate"] = name_of(judges.aggregate);
+  if (weights) report["joined"] = to_json(*weights, r);
+  if (scores_file) write_atomic(*scores_file, csv_of(r, scorings, program));
   const Table table =
-      figures_table(r, program, {.ties = ties, .seed = asked.seed, .by = by}, report);
+      figures_table(r, scorings, program, {.ties = ties, .seed = asked.seed, .by = by}, report);
+  std::vector<Explained> explanations;
+  if (explained) explanations = explain(r, scorings, size_t(*explained));
+  if (explained) report["explained"] = explained_json(explanations, r, scorings, program);
   const auto end_trace = [&] {
-    return traced.finish({.run = folder,
-                          .algorithm = run.experiment().algo().name,
-                          .environment = run.experiment().env().name,
-                          .device = device.str(),
-                          .threads = run.placement().threads});
+    return traced.finish(
+        {.run = name,
+         .algorithm = policy ? policy->experiment().algo().name : "rank",
+         .environment = policy ? policy->experiment().env().name : graph.dataset.name,
+         .device = device,
+         .threads = judges.pool.threads()});
   };
   // what is slower than it was to be
   const double each_ms = 1e3 * r.seconds / double(r.tried);
@@ -414,15 +436,25 @@ int run(const std::vector<std::string>& words) {
     end_trace();
     return judged();
   }
-  std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n", run.experiment().algo().name,
-              graph.dataset.name.c_str(), long(run.identity().step), r.questions.size(),
-              long(r.candidates));
-  print(table.text(probe_terminal(STDOUT_FILENO)));
-  std::printf("%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads%s\n",
-              each_ms, long(r.counts.tried),
-              double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
-              run.placement().threads, device.is_cpu() ? "" : (" beside " + device.str()).c_str());
-  print_caveats(r, asked, shortlist);
+  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+  if (policy)
+    std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n",
+                policy->experiment().algo().name, graph.dataset.name.c_str(),
+                long(policy->identity().step), r.questions.size(), long(r.candidates));
+  else
+    std::printf("%s: %zu questions, %ld candidates\n", graph.dataset.name.c_str(),
+                r.questions.size(), long(r.candidates));
+  print(table.text(terminal));
+  if (weights) std::printf("%s\n", weights_text(*weights, r).c_str());
+  if (!why_unjoined.empty()) std::printf("%s\n", why_unjoined.c_str());
+  if (policy)
+    std::printf("%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads%s\n",
+                each_ms, long(r.counts.tried),
+                double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
+                judges.pool.threads(),
+                policy->placement().device.is_cpu() ? "" : (" beside " + device).c_str());
+  print_caveats(r, asked, judges.shortlist);
+  print(explained_text(explanations, r, scorings, program, terminal));
   if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
   for (const std::string& line : end_trace()) std::printf("%s\n", line.c_str());
   return judged();
@@ -431,10 +463,14 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "rank",
-          .summary = "rank true triples among false ones by a run's proofs",
-          .usage = "rank <run> [--queries N] [--corruptions N|all] [--embedding FILE] ...",
-          .run = run};
+  return {
+      .name = "rank",
+      .summary = "rank true triples among false ones by proofs, rules, an embedding, and joined",
+      .usage =
+          "rank <data> [--queries N] [--corruptions N|all] [--embedding FILE] ...\n\n"
+          "<data> is a run on kg, whose proofs are ranked too, or a data set's name (family) "
+          "or a folder of one,\nwhich are ranked by rules and embedding.",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::rank

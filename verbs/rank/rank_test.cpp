@@ -1,11 +1,15 @@
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "base/core/philox.h"
 #include "engine/host/machine.h"
 #include "tests/errors.h"
+#include "verbs/rank/by_rules.h"
+#include "verbs/rank/joined.h"
 #include "verbs/rank/questions.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
@@ -154,6 +158,116 @@ TEST(RankReport, puts_proofs_before_what_was_not_proved) {
   const std::vector<Question> one{{.head = true, .candidates = {{1, 1, 2}}},
                                   {.candidates = {{1, 1, 2}}}};
   EXPECT_TRUE(std::isnan(figures_of(both, one, scoring, ranks, trials).mrr.low));
+  // where nothing was proved there are no shares of it
+  EXPECT_TRUE(std::isnan(figures_of(both, questions, scoring, ranks, {}).proved_true));
+}
+
+/// A graph of four people and rules for "likes"; b, c and d are candidates of likes(a, ?).
+datalog::Graph graph_of_rules(const std::vector<double>& confidences) {
+  datalog::Dataset data{.name = "likes"};
+  datalog::Program& p = data.program;
+  for (const char* name : {"a", "b", "c", "d"}) p.constants.add(name);
+  const int32_t likes = p.predicates.add("likes");
+  // rule i says likes(X,Y) where fact i is there: b has 0 and 1, c 0 and 2, d all of 1, 2 and 3
+  const std::vector<std::vector<int32_t>> says{{2, 3}, {2, 4}, {3, 4}, {4}};
+  for (size_t i = 0; i < says.size(); ++i) {
+    const int32_t fact = p.predicates.add("because" + std::to_string(i));
+    for (int32_t person : says[i]) p.facts.push_back({fact, 1, person});
+    p.rules.push_back({.head = {likes, -1, -2},
+                       .body = {{fact, -1, -2}},
+                       .confidence = confidences[i],
+                       .variables = {"X", "Y"}});
+  }
+  data.test = {{likes, 1, 2}};
+  return datalog::Graph(std::move(data));
+}
+
+Scoring scored_by_rules(const std::vector<double>& confidences, Aggregate aggregate) {
+  const datalog::Graph graph = graph_of_rules(confidences);
+  ThreadPool pool(2);
+  const auto questions = questions_of(graph, {.modes = Modes::tail});
+  EXPECT_EQ(questions[0].candidates.size(), 4u);  // b, then a, c and d
+  return score_by_rules(spoken_of(questions, graph, pool), graph.dataset.program, aggregate);
+}
+
+TEST(RankRules, the_surest_decides_and_among_equals_the_next) {
+  const Scoring scoring = scored_by_rules({0.5, 0.25, 0.25, 0.125}, Aggregate::max);
+  EXPECT_EQ(scoring.scores[0], (std::vector<double>{0.5, 0, 0.5, 0.25}));
+  // b and c have 0.5 and 0.25 each, and stay alike: both before d, and a behind
+  EXPECT_EQ(ties_broken(scoring).scores[0], (std::vector<double>{2, 0, 2, 1}));
+  const Scoring apart = scored_by_rules({0.5, 0.25, 0.375, 0.125}, Aggregate::max);
+  EXPECT_EQ(ties_broken(apart).scores[0], (std::vector<double>{2, 0, 3, 1}));
+  // without confidences rules have 1, and it is their number that decides
+  const Scoring all_sure = scored_by_rules({1, 1, 1, 1}, Aggregate::max);
+  EXPECT_EQ(all_sure.scores[0], (std::vector<double>{1, 0, 1, 1}));
+  EXPECT_EQ(ties_broken(all_sure).scores[0], (std::vector<double>{1, 0, 1, 3}));
+  // what nobody believes says nothing
+  EXPECT_EQ(ties_broken(scored_by_rules({0.5, 0, 0, 0}, Aggregate::max)).scores[0],
+            (std::vector<double>{2, 0, 2, 0}));
+}
+
+TEST(RankRules, noisy_or_is_the_chance_that_one_of_them_is_right) {
+  const Scoring scoring = scored_by_rules({0.5, 0.25, 0.5, 0.5}, Aggregate::noisy_or);
+  EXPECT_EQ(scoring.scores[0],
+            (std::vector<double>{1 - 0.5 * 0.75, 0, 1 - 0.5 * 0.5, 1 - 0.75 * 0.5 * 0.5}));
+  // a rule that is sure leaves no doubt, and others still tell apart
+  const Scoring sure = scored_by_rules({1, 0.25, 0.5, 1}, Aggregate::noisy_or);
+  EXPECT_EQ(sure.scores[0], (std::vector<double>{1, 0, 1, 1}));
+  EXPECT_EQ(ties_broken(sure).scores[0], (std::vector<double>{1, 0, 2, 3}));
+}
+
+TEST(RankRules, speak_for_candidates_alike_whatever_the_threads) {
+  const datalog::Graph& graph = datalog::open_graph("family");
+  const auto questions = questions_of(graph, {.queries = 300, .corruptions = 50, .seed = 2});
+  ThreadPool one(1), three(3);
+  const auto spoken = spoken_of(questions, graph, one), others = spoken_of(questions, graph, three);
+  int64_t of_true = 0, of_false = 0;
+  for (size_t q = 0; q < questions.size(); ++q) {
+    EXPECT_EQ(spoken[q].begin, others[q].begin);
+    EXPECT_EQ(spoken[q].rules, others[q].rules);
+    of_true += !spoken[q].of(0).empty();
+    for (size_t c = 1; c < questions[q].candidates.size(); ++c)
+      of_false += !spoken[q].of(c).empty();
+  }
+  // 92 % of its queries have a rule, and no false one (docs/knowledge_graphs.md)
+  EXPECT_GT(of_true, 500);
+  EXPECT_EQ(of_false, 0);
+}
+
+TEST(RankJoined, weights_are_the_least_that_rank_best) {
+  ThreadPool one(1), three(3);
+  // the embedding is 0.6 off, and rules are worth it; a proof is there for what is false
+  const std::vector<Parts> questions{{.embedding = {-1, -0.4}, .rules = {1, 0}, .proof = {0, 1}},
+                                     {.embedding = {-0.2, -3}, .rules = {0, 0}, .proof = {0, 0}}};
+  const Weights weights = find_weights(questions, one);
+  EXPECT_DOUBLE_EQ(weights.rules, std::sqrt(0.5));
+  EXPECT_EQ(weights.proof, 0);
+  EXPECT_EQ(weights.questions, 2);
+  EXPECT_DOUBLE_EQ(weights.mrr, 1);
+  EXPECT_DOUBLE_EQ(weights.embedding_mrr, 0.75);
+  EXPECT_EQ(join(questions[0], weights), (std::vector<double>{-1 + std::sqrt(0.5), -0.4}));
+  // where the embedding is right nothing is added to it
+  const std::vector<Parts> right{{.embedding = {0, -1}, .rules = {1, 0}, .proof = {1, 0}}};
+  EXPECT_EQ(find_weights(right, one).rules, 0);
+  EXPECT_EQ(find_weights(right, one).proof, 0);
+
+  // of many questions, the same with threads
+  std::vector<Parts> many;
+  for (uint64_t q = 0; q < 200; ++q) {
+    Rng rng(q, stream_id(Purpose::eval, 0), 0);
+    Parts& parts = many.emplace_back();
+    for (int c = 0; c < 20; ++c) {
+      parts.embedding.push_back(-4 * rng.uniform() + (c == 0));
+      parts.rules.push_back(c == 0 ? rng.uniform() : 0.5 * rng.uniform());
+      parts.proof.push_back(c == 0 || rng.below(3) == 0);
+    }
+  }
+  const Weights alone = find_weights(many, one), together = find_weights(many, three);
+  EXPECT_GT(alone.rules, 0);
+  EXPECT_GT(alone.proof, 0);
+  EXPECT_GT(alone.mrr, alone.embedding_mrr);
+  EXPECT_EQ(std::tuple(alone.rules, alone.proof, alone.mrr),
+            std::tuple(together.rules, together.proof, together.mrr));
 }
 
 }  // namespace

@@ -54,15 +54,15 @@ Figures figures_of(std::span<const size_t> which, const std::vector<Question>& q
     for (size_t c = 0; c < scoring.scores[q].size(); ++c) {
       pooled.push_back(scoring.scores[q][c]);
       relevant.push_back(c == 0);
-      proved[c > 0] += trials[q][c].proved, tried[c > 0] += trials[q][c].tried;
+      if (!trials.empty()) proved[c > 0] += trials[q][c].proved, tried[c > 0] += trials[q][c].tried;
     }
   }
   for (const auto& [query, sum] : of_query) reciprocal.push_back(sum.first / sum.second);
   f.rank = rank_figures(chosen);
   f.mrr = bootstrap_interval(reciprocal, mean_of);
   f.auc_pr = average_precision(pooled, relevant);
-  f.proved_true = tried[0] > 0 ? proved[0] / tried[0] : 0;
-  f.proved_false = tried[1] > 0 ? proved[1] / tried[1] : 0;
+  f.proved_true = proved[0] / tried[0];
+  f.proved_false = proved[1] / tried[1];
   return f;
 }
 

@@ -1,0 +1,132 @@
+#include "verbs/rank/ranking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include <ATen/ATen.h>
+
+#include "base/core/clock.h"
+#include "base/core/error.h"
+#include "base/trace/span.h"
+
+namespace maglev::verbs::rank {
+namespace {
+
+/// The embedding's score of each candidate, and the logarithm of what all constants' come to.
+void score_by_embedding(Ranking& r, const ComplexEmbedding& model,
+                        const datalog::Program& program) {
+  const auto span = maglev::trace::stage("embedding");
+  for (const Question& question : r.questions) {
+    const datalog::Atom& query = question.candidates[0];
+    const auto one = [](int32_t id) { return at::full({1}, int64_t(id), at::kLong); };
+    const at::Tensor all =
+        (question.head ? model.firsts(one(query.predicate), one(query.second))
+                       : model.seconds(one(query.predicate), one(query.first)))[0]
+            .contiguous();
+    const float* scores = all.const_data_ptr<float>();
+    auto& row = r.embedding.emplace_back();
+    for (const datalog::Atom& atom : question.candidates) {
+      row.push_back(double(scores[(question.head ? atom.first : atom.second) - 1]));
+      if (!std::isfinite(row.back()))
+        throw Error("[rank] the embedding's score of " + to_text(program, atom) +
+                    " is not finite: its numbers are too large; train it anew with a smaller --lr");
+    }
+    const double most = *std::max_element(scores, scores + all.numel());
+    double sum = 0;
+    for (int64_t i = 0; i < all.numel(); ++i) sum += std::exp(double(scores[i]) - most);
+    r.embedding_total.push_back(most + std::log(sum));
+  }
+}
+
+/// Proves the candidates: all, or those that the embedding puts first.
+void prove(Ranking& r, const Judges& judges) {
+  const auto span = maglev::trace::stage("prove");
+  std::vector<datalog::Atom> queries;
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t q = 0; q < r.questions.size(); ++q) {
+    const auto& candidates = r.questions[q].candidates;
+    r.trials.emplace_back(candidates.size());
+    std::vector<size_t> chosen(candidates.size());
+    std::iota(chosen.begin(), chosen.end(), 0);
+    if (judges.shortlist > 0) chosen = best(r.embedding[q], candidates, judges.shortlist);
+    for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
+  }
+  r.tried = int64_t(queries.size());
+  const double begin_s = steady_s();
+  const std::vector<Trial> trials = judges.prover->prove(queries, judges.mode, judges.seed);
+  r.seconds = steady_s() - begin_s;
+  r.counts = judges.prover->counts();
+  for (size_t i = 0; i < trials.size(); ++i) {
+    if (!std::isfinite(trials[i].log_prob))
+      throw Error(
+          "[rank] the policy's probability of a proof is no number; its network diverged, take "
+          "an earlier --checkpoint");
+    Trial& trial = r.trials[places[i].first][places[i].second];
+    trial = trials[i];
+    trial.tried = true;
+  }
+}
+
+}  // namespace
+
+std::vector<size_t> best(const std::vector<double>& scores,
+                         const std::vector<datalog::Atom>& candidates, size_t K) {
+  std::vector<size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto key = [&](size_t c) {
+    return std::tuple(-scores[c], candidates[c].first, candidates[c].second);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
+  order.resize(std::min(K, order.size()));
+  return order;
+}
+
+Ranking ranking_of(std::vector<Question> questions, const Judges& judges) {
+  Ranking r{.questions = std::move(questions)};
+  for (const Question& question : r.questions) r.candidates += int64_t(question.candidates.size());
+  if (judges.embedding) score_by_embedding(r, *judges.embedding, judges.graph.dataset.program);
+  if (judges.graph.knowledge->rules > 0) {
+    r.spoken = spoken_of(r.questions, judges.graph, judges.pool);
+    r.rules = score_by_rules(r.spoken, judges.graph.dataset.program, judges.aggregate);
+  }
+  if (judges.prover) prove(r, judges);
+  return r;
+}
+
+std::vector<Parts> parts_of(const Ranking& ranking) {
+  std::vector<Parts> parts;
+  for (size_t q = 0; q < ranking.questions.size(); ++q) {
+    Parts& of = parts.emplace_back(Parts{.embedding = ranking.embedding[q]});
+    for (double& score : of.embedding) score -= ranking.embedding_total[q];
+    if (!ranking.spoken.empty()) of.rules = ranking.rules.scores[q];
+    if (ranking.trials.empty()) continue;
+    for (const Trial& trial : ranking.trials[q])
+      of.proof.push_back(trial.proved ? std::exp(double(trial.log_prob)) : 0);
+  }
+  return parts;
+}
+
+std::vector<Scoring> scorings_of(const Ranking& ranking, const Judges& judges,
+                                 const std::optional<Weights>& weights) {
+  const auto span = maglev::trace::stage("score");
+  std::vector<Scoring> scorings;
+  if (judges.prover && judges.shortlist == 0) {
+    Scoring& proof = scorings.emplace_back(Scoring{.name = "proof", .scores = {}});
+    for (const auto& trials : ranking.trials) {
+      auto& row = proof.scores.emplace_back();
+      for (const Trial& trial : trials) row.push_back(proof_score(trial));
+    }
+  }
+  if (judges.embedding) scorings.push_back({.name = "embedding", .scores = ranking.embedding});
+  if (!ranking.spoken.empty()) scorings.push_back(ranking.rules);
+  if (weights) {
+    Scoring& joined = scorings.emplace_back(Scoring{.name = "joined", .scores = {}});
+    for (const Parts& parts : parts_of(ranking)) joined.scores.push_back(join(parts, *weights));
+  }
+  return scorings;
+}
+
+}  // namespace maglev::verbs::rank

@@ -1,0 +1,62 @@
+#pragma once
+// What is known of the candidates of questions, and the scores that it comes to.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "engine/embeddings/complex.h"
+#include "verbs/rank/by_rules.h"
+#include "verbs/rank/joined.h"
+#include "verbs/rank/questions.h"
+#include "verbs/rank/report.h"
+#include "verbs/rank/trials.h"
+
+namespace maglev::verbs::rank {
+
+/// What candidates are ranked by. All outlives this.
+struct Judges {
+  const datalog::Graph& graph;
+  ThreadPool& pool;
+  Aggregate aggregate = Aggregate::max;
+  const ComplexEmbedding* embedding = nullptr;  ///< null: none
+  Prover* prover = nullptr;                     ///< null: nothing is proved
+  ActMode mode = ActMode::mean;                 ///< of proofs
+  uint64_t seed = 0;                            ///< likewise
+  /// Only so many candidates of each question are proved, those that the embedding puts first; 0:
+  /// all.
+  size_t shortlist = 0;
+};
+
+/// What is known of each question's candidates, in the questions' order, the true one first.
+struct Ranking {
+  std::vector<Question> questions;
+  std::vector<Spoken> spoken;                  ///< empty where the graph has no rules
+  Scoring rules;                               ///< likewise
+  std::vector<std::vector<double>> embedding;  ///< empty without one
+  /// Of a question, the logarithm of the sum of all constants' e^score: less that a score is the
+  /// logarithm of the embedding's likelihood.
+  std::vector<double> embedding_total;
+  std::vector<std::vector<Trial>> trials;  ///< empty where nothing is proved
+  TrialCounts counts;
+  int64_t candidates = 0;  ///< of all questions
+  int64_t tried = 0;       ///< of them those whose proofs were tried
+  double seconds = 0;      ///< of the proofs
+};
+
+/// Throws Error where a score is not finite.
+Ranking ranking_of(std::vector<Question> questions, const Judges& judges);
+
+/// The scorings of a ranking: proof (without a shortlist), embedding, rules, and joined where there
+/// are weights.
+std::vector<Scoring> scorings_of(const Ranking& ranking, const Judges& judges,
+                                 const std::optional<Weights>& weights);
+
+/// What a joined score is made of.
+std::vector<Parts> parts_of(const Ranking& ranking);
+
+/// The places of the K best scores. Among those alike names decide, and not which one is true.
+std::vector<size_t> best(const std::vector<double>& scores,
+                         const std::vector<datalog::Atom>& candidates, size_t K);
+
+}  // namespace maglev::verbs::rank
