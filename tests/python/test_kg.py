@@ -183,7 +183,8 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     asked = ("rank", run, "--modes", "tail", "--corruptions", "all", "--embedding", vectors)
     report = json.loads(engine(*asked, "--shortlist", "2", "--json").stdout)
     assert (report["candidates"], report["tried"], report["different"]) == (5 * 24, 2 * 24, 2 * 24)
-    assert list(report["scores"]) == ["embedding", "rules", "joined"] and report["joined"]["weights"]["proof"] is not None
+    assert list(report["scores"]) == ["embedding", "rules", "joined"]
+    assert report["joined"]["weights"]["proof"] is not None
     refused_split = engine(*asked, "--shortlist", "2", "--split", "valid")
     assert refused_split.returncode == 2 and "--shortlist ranks by a joined score" in refused_split.stderr
     each, of_all = report["milliseconds_per_candidate"], report["milliseconds_per_candidate_of_all"]
@@ -236,12 +237,14 @@ def test_a_graph_is_ranked_by_the_confidences_of_its_rules(engine, tmp_path):
     # known ones too: dee has the less sure rule, and stands behind
     assert ranked(engine, *asked, "--raw")["scores"]["rules"]["mrr"] == 0.5
     # nobody gave confidences: cid has one rule and bob two
-    sure = write_graph(tmp_path / "sure", LIKED | {"rules.txt": LIKED["rules.txt"].replace("0.75::", "").replace("0.5::", "")})
+    rules = LIKED["rules.txt"].replace("0.75::", "").replace("0.5::", "")
+    sure = write_graph(tmp_path / "sure", LIKED | {"rules.txt": rules})
     assert ranked(engine, sure, *asked[1:])["scores"]["rules"]["mrr"] == 0.5
     # why
     (explained,) = ranked(engine, *asked, "--explain", "1")["explained"]
     first, second = explained["candidates"][:2]
-    assert explained["question"] == "likes(ann, ?)" and (first["atom"], second["atom"]) == ("likes(ann,bob)", "likes(ann,cid)")
+    assert explained["question"] == "likes(ann, ?)"
+    assert (first["atom"], second["atom"]) == ("likes(ann,bob)", "likes(ann,cid)")
     assert second["true"] and [rule["confidence"] for rule in first["rules"]] == [0.75, 0.5]
     text = engine("rank", *asked, "--explain", "1").stdout
     assert "likes(ann, ?) by rules" in text and "0.750 likes(X,Y) :- friend(X,Y)." in text and "cid (true)" in text
@@ -258,7 +261,8 @@ def test_a_graph_is_ranked_by_the_confidences_of_its_rules(engine, tmp_path):
         done = engine("rank", *asked, *words)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and said in done.stderr, done.stderr
     (folder / "rules.txt").unlink()
-    for words, said in {(): "has no rules to rank by", ("--explain", "1"): "has none; give it a rules.txt"}.items():
+    none = {(): "has no rules to rank by", ("--explain", "1"): "has none; give it a rules.txt"}
+    for words, said in none.items():
         done = engine("rank", *asked, *words)
         assert done.returncode == 2 and said in done.stderr and "kg mine" in done.stderr, done.stderr
     done = engine("rank", "familly")
@@ -281,7 +285,7 @@ def test_weights_of_a_joined_score_see_no_test_query(engine, tmp_path):
     # more test queries, every false candidate of a valid one: other figures, the same weights
     of_valid = (folder / "valid.txt").read_text().splitlines()
     regions = sorted({line.split(",")[1] for line in of_valid})
-    others = [line.split(",")[0] + "," + region for line in of_valid for region in regions if not line.endswith(region)]
+    others = [f"{one.split(',')[0]},{region}" for one in of_valid for region in regions if not one.endswith(region)]
     with (folder / "test.txt").open("a") as file:
         file.write("\n".join(others) + "\n")
     again = ranked(engine, folder, *asked)
