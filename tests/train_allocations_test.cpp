@@ -3,6 +3,8 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <initializer_list>
+#include <memory>
 #include <new>
 
 #include <gtest/gtest.h>
@@ -35,12 +37,13 @@ namespace {
 // one iteration of the settings below
 constexpr int64_t kMostHeapAllocations = 0;
 
-std::unique_ptr<Experiment> cartpole() {
+std::unique_ptr<Experiment> cartpole(std::initializer_list<const char*> more = {}) {
   claim_threads();
   auto experiment = std::make_unique<Experiment>("ppo", "cartpole");
   for (const char* setting :
        {"env.count=24", "ppo.rollout=32", "ppo.minibatch=200", "ppo.shard_rows=64"})
     experiment->table().override_with(setting);
+  for (const char* setting : more) experiment->table().override_with(setting);
   return experiment;
 }
 
@@ -56,16 +59,25 @@ TEST(Allocations, an_iteration_asks_the_system_for_nothing_once_warm) {
   EXPECT_EQ(cpu_cache_system_allocations(), before);
 }
 
-TEST(Allocations, of_the_heap_stay_below_their_bound) {
-  auto experiment = cartpole();
-  Trainer trainer(*experiment, place("cpu", 1));
+void expect_few_of_the_heap(const Experiment& experiment) {
+  Trainer trainer(experiment, place("cpu", 1));
   for (int i = 0; i < 3; ++i) trainer.iterate();
-  const int64_t before = heap_allocations.load();
+  const int64_t heap = heap_allocations.load(), system = cpu_cache_system_allocations();
   trainer.iterate();
-  const int64_t counted = heap_allocations.load() - before;
+  const int64_t counted = heap_allocations.load() - heap;
   EXPECT_LE(counted, kMostHeapAllocations);
-  RecordProperty("heap_allocations", std::to_string(counted));
+  EXPECT_EQ(cpu_cache_system_allocations(), system);
+  testing::Test::RecordProperty("heap_allocations", std::to_string(counted));
   std::printf("%lld heap allocations an iteration\n", static_cast<long long>(counted));
+}
+
+TEST(Allocations, of_the_heap_stay_below_their_bound) { expect_few_of_the_heap(*cartpole()); }
+
+TEST(Allocations, with_a_memory_are_as_few) {
+  expect_few_of_the_heap(
+      *cartpole({"ppo.network.memory=24", "ppo.sequence=8", "env.velocities=false"}));
+  expect_few_of_the_heap(
+      *cartpole({"ppo.network.memory=24", "ppo.minibatch=192", "ppo.network.shared=true"}));
 }
 
 TEST(Allocations, an_update_of_tdmpc2_on_panels_asks_for_nothing) {

@@ -50,14 +50,14 @@ DevicePanels::DevicePanels(const AlgoContext& context, const ActorCritic& networ
       action_(context.spec.action),
       network_(network, context.spec, params.data()),
       args_(args_of(network_)) {
-  reserve(context.rows);
+  reserve_rows(context.rows);
   if (const auto log_std = network.log_std(); log_std.defined()) {
     log_std_ = log_std.const_data_ptr<float>();
     log_std_at_ = log_std_ - params.data().const_data_ptr<float>();
   }
 }
 
-void DevicePanels::reserve(int64_t rows) {
+void DevicePanels::reserve_rows(int64_t rows) {
   if (blocks_for(rows) <= args_.blocks) return;
   args_.blocks = blocks_for(rows);
   if (tile_is_shared(args_)) return;
@@ -86,7 +86,8 @@ PolicyPanel DevicePanels::policy(const at::Tensor& mask, int64_t rows) const {
           .rows = rows};
 }
 
-void DevicePanels::act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) {
+void DevicePanels::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) {
+  const bool learning = !step.extra.empty();
   actor_critic_act(device_, over(step.obs),
                    {.policy = policy(step.mask, step.rows()),
                     .seed = key.seed,
@@ -97,7 +98,7 @@ void DevicePanels::act(TimeStep& step, ActMode mode, const ActKey& key, at::Tens
                     .mean = mode == ActMode::mean,
                     .action_i32 = action_.discrete() ? step.action.data_ptr<int32_t>() : nullptr,
                     .action_f32 = action_.discrete() ? nullptr : step.action.data_ptr<float>(),
-                    .log_prob = log_prob ? log_prob->data_ptr<float>() : nullptr,
+                    .log_prob = learning ? step.extra[log_prob_column].data_ptr<float>() : nullptr,
                     .index = key.rows});
 }
 

@@ -17,14 +17,16 @@ class DevicePanels : public Panels {
   DevicePanels(const AlgoContext& context, const ActorCritic& network, const FlatParams& params);
 
   void round_weights() override {}  // kernels read them as they are
-  void reserve(int64_t rows) override;
-  void act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) override;
+  void reserve(const LearningSizes& sizes) override { reserve_rows(sizes.rows); }
+  void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
   void values(const Batch& batch, at::Tensor& value) override;
   void learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,
              const PpoLossSettings& settings, const PpoLossScalars* scalars, at::Tensor& grads,
              at::Tensor& figures) override;
 
  private:
+  /// As many rows may come at once.
+  void reserve_rows(int64_t rows);
   /// The network over rows of these columns.
   ActorCriticArgs over(const std::vector<at::Tensor>& columns) const;
   PolicyPanel policy(const at::Tensor& mask, int64_t rows) const;

@@ -55,7 +55,11 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
                  .entropy_floor = floor_schedule(options),
                  .rows = rollout_rows_ * context.processes,
                  .total = scheduled_rows(options, context)} {
-  if (Panels* panels = policy.panels()) panels->reserve(panel_rows_at_once(options, context));
+  if (Panels* panels = policy.panels())
+    panels->reserve({.rows = panel_rows_at_once(options, context),
+                     .sequence = sequence_,
+                     .shard = micro_batch_.rows(),
+                     .lanes = lane_count(context, minibatch_, micro_batch_.rows())});
   // columns beside the rollout's
   const auto f32 = at::TensorOptions(at::kFloat).device(context.device);
   for (auto* column : {&advantage_, &returns_, &valid_, &target_, &old_value_})
@@ -160,7 +164,7 @@ void FusedLearner::prepare(const Batch& batch) {
 }
 
 void FusedLearner::find_values(const Batch& batch, at::Tensor value) {
-  // on panels all of them: act needs none
+  // on panels all of them, which act needs not, or what is left
   if (Panels* panels = policy_.panels()) {
     panels->values(batch, value);
     const auto& head = policy_.network().value_head();
@@ -203,15 +207,21 @@ void FusedLearner::shuffle(int64_t epoch) {
                            .base = state_.epochs_done.const_data_ptr<int64_t>()};
   if (context_.device.is_cuda()) {
     fill_permutation(permutation_, key, 0);
-  } else {
-    // its elements know nothing of each other
-    int64_t* order = permutation_.data_ptr<int64_t>();
-    context_.pool->run((key.n + kShufflePart - 1) / kShufflePart, [&](int64_t p) {
-      const int64_t begin = p * kShufflePart;
-      permutation_cpu(key, begin, std::min(kShufflePart, key.n - begin), order + begin);
-    });
+    if (sequence_ > 1) order_.copy_(rows_of_sequences(permutation_, sequence_, context_.rows));
+    return;
   }
-  if (sequence_ > 1) order_.copy_(rows_of_sequences(permutation_, sequence_, context_.rows));
+  // its elements know nothing of each other
+  int64_t *sequences = permutation_.data_ptr<int64_t>(), *rows = order_.data_ptr<int64_t>();
+  context_.pool->run((key.n + kShufflePart - 1) / kShufflePart, [&](int64_t p) {
+    const int64_t begin = p * kShufflePart, count = std::min(kShufflePart, key.n - begin);
+    permutation_cpu(key, begin, count, sequences + begin);
+    if (sequence_ == 1) return;
+    // as rows_of_sequences has them
+    const int64_t L = sequence_, R = context_.rows;
+    for (int64_t s = begin; s < begin + count; ++s)
+      for (int64_t l = 0; l < L; ++l)
+        rows[s * L + l] = (sequences[s] / R * L + l) * R + sequences[s] % R;
+  });
 }
 
 void FusedLearner::step_and_report(const Batch& batch, const at::Tensor& index, Metrics& metrics) {

@@ -107,13 +107,21 @@ std::vector<Case> cases() {
       o.network.memory = 10, o.network.fused_memory = fused, o.sequence = 8;
     };
   };
+  const auto shared = [](Options& o) { o.network.memory = 10, o.network.shared = true; };
+  const auto picture = [](Options& o) {
+    o.network.kind = &find_network("mlp");
+    o.network.memory = 10, o.sequence = 8;
+  };
   return {{"panels", vectors(), as_it_is, true},
           {"panels, heads with masks", masked_heads(), as_it_is, true},
           {"panels, Gaussian, a critic with inputs of its own", privileged(), as_it_is, true},
           {"lanes, fully connected", pixels(),
            [](Options& o) { o.network.kind = &find_network("mlp"); }, false},
           {"lanes, convolutions", cells(), as_it_is, false},
-          {"lanes, a memory each of policy and value", privileged(), remembers(true), false, true},
+          {"panels, a memory each of policy and value", privileged(), remembers(true), true, true},
+          {"panels, one memory through whole rollouts, heads with masks", masked_heads(), shared,
+           true, true},
+          {"lanes, a memory behind layers of a picture", pixels(), picture, false, true},
           {"lanes, a memory in ATen", privileged(), remembers(false), false, true}};
 }
 

@@ -1,6 +1,8 @@
 // PPO whose network remembers: what is learned from is what was acted by.
 
 #include <cmath>
+#include <functional>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -80,6 +82,74 @@ TEST(PpoMemory, the_row_behind_a_rollout_is_valued_with_what_led_there) {
   const auto last = out.value.narrow(0, T * kSequenceRows, kSequenceRows);
   EXPECT_TRUE(close(policy.last_value(batch, 0, kSequenceRows), last, 1e-5));
   EXPECT_TRUE(close(policy.last_value(batch, 2, 3), last.narrow(0, 2, 3), 1e-5));
+  // and so it is on panels
+  run.learner().prepare(batch);
+  EXPECT_TRUE(close(batch.extra[ppo::value_column][T], last, 1e-5));
+}
+
+// of many rows, in panels of two steps each
+TEST(PpoMemory, on_panels_values_are_those_of_the_networks_in_the_rewards_units) {
+  for (const bool shared : {false, true}) {
+    constexpr int64_t kMany = 75;
+    Options o = remembering(4);
+    o.network.shared = shared, o.network.value_head = ValueHeadKind::popart;
+    RandomRollouts run(privileged(), kMany, o);
+    for (int64_t i = 0; i < 2; ++i) run.update(i);
+    const Batch& batch = run.collect(2);
+    auto& policy = run.ppo.policy();
+    ASSERT_TRUE(policy.panels());
+    Recall recall{batch.extra[ppo::memory_column][0].clone(), batch.is_first};
+    std::vector<at::Tensor> obs;
+    for (const auto& column : batch.obs) obs.push_back(column.flatten(0, 1));
+    at::NoGradGuard no_grad;
+    const auto out = policy.forward(policy.network(), obs, {}, &recall);
+    const auto expected = policy.network().value_head().denormalize(out.value);
+    run.learner().prepare(batch);
+    EXPECT_TRUE(close(batch.extra[ppo::value_column].flatten(), expected, 1e-5));
+  }
+}
+
+TEST(PpoMemory, is_on_panels_where_layers_are_fully_connected_and_its_cells_fused) {
+  const auto on_panels = [](const EnvSpec& spec, const std::function<void(Options&)>& change) {
+    Options o = remembering(4);
+    change(o);
+    return RandomRollouts(spec, kSequenceRows, o).ppo.policy().panels() != nullptr;
+  };
+  EXPECT_TRUE(on_panels(vectors(), [](Options&) {}));
+  EXPECT_FALSE(on_panels(vectors(), [](Options& o) { o.network.fused_memory = false; }));
+  EXPECT_FALSE(on_panels(vectors(), [](Options& o) { o.fused = false; }));
+  EXPECT_FALSE(on_panels(cells(), [](Options&) {}));
+  // nor in bf16, nor on a device
+  ThreadPool pool(1);
+  AlgoContext context{.spec = vectors(), .rows = kSequenceRows, .pool = &pool};
+  EXPECT_TRUE(ppo::learns_on_panels(remembering(4), context));
+  context.precision = Precision::bf16;
+  EXPECT_FALSE(ppo::learns_on_panels(remembering(4), context));
+  context.precision = Precision::fp32, context.device = at::Device(at::kCUDA, 0);
+  EXPECT_FALSE(ppo::learns_on_panels(remembering(4), context));
+}
+
+TEST(PpoMemory, how_sequences_are_cut_into_shards_follows_from_sizes) {
+  ThreadPool pool(1);
+  const auto sequences = [&](int64_t rows, int64_t rollout, int64_t L, int64_t minibatch,
+                             bool shared) {
+    Options o = remembering(L);
+    o.rollout = rollout, o.minibatch = minibatch, o.network.shared = shared;
+    const AlgoContext context{.spec = vectors(), .rows = rows, .pool = &pool};
+    const auto network =
+        make_network(o.network, ppo::network_context(context), Initializer::shapes());
+    const int64_t shard = ppo::shard_rows(o, context, *network);
+    EXPECT_EQ(shard % L, 0);
+    return shard / L;
+  };
+  // few long ones: a shard each where policy and value are one, else both together
+  EXPECT_EQ(sequences(8, 128, 128, 256, false), 2);
+  EXPECT_EQ(sequences(8, 128, 128, 256, true), 1);
+  EXPECT_EQ(sequences(8, 128, 128, 128, false), 1);
+  EXPECT_EQ(sequences(8, 128, 16, 256, false), 4);
+  EXPECT_EQ(sequences(1024, 32, 32, 8192, false), 4);
+  // short ones fill a panel
+  EXPECT_EQ(sequences(1024, 32, 2, 8192, false), 32);
 }
 
 TEST(PpoMemory, a_step_is_explained_by_what_it_was_acted_with) {
@@ -137,16 +207,30 @@ TEST(PpoMemory, a_step_is_explained_by_what_it_was_acted_with) {
 }
 
 TEST(PpoMemory, an_update_does_not_depend_on_the_number_of_threads) {
-  Options o = remembering(4);
-  o.minibatch = 48, o.shard_rows = 12;
-  at::Tensor alone;
-  for (int threads : {1, 3}) {
-    RandomRollouts run(privileged(), kSequenceRows, o, threads);
-    const at::Tensor before = run.weights();
-    for (int64_t i = 0; i < 2; ++i) run.update(i);
-    EXPECT_FALSE(at::equal(run.weights(), before));
-    if (threads == 1) alone = run.weights();
-    else EXPECT_TRUE(at::equal(run.weights(), alone));
+  // one shard, a few, more than there are lanes; and off panels
+  struct Cut {
+    int64_t rows, sequence, minibatch;
+    bool shared, panels;
+  };
+  for (const Cut& cut : {Cut{6, 16, 32, false, true},
+                         {6, 4, 48, false, true},
+                         {6, 4, 48, true, true},
+                         {90, 16, 0, false, true},
+                         {6, 4, 48, false, false}}) {
+    Options o = remembering(cut.sequence);
+    o.minibatch = cut.minibatch, o.shard_rows = 12, o.network.shared = cut.shared;
+    const EnvSpec spec = cut.panels ? privileged() : pixels();
+    if (!cut.panels) o.network.kind = &find_network("mlp");
+    at::Tensor alone;
+    for (int threads : {1, 2, 3}) {
+      RandomRollouts run(spec, cut.rows, o, threads);
+      ASSERT_EQ(run.ppo.policy().panels() != nullptr, cut.panels);
+      const at::Tensor before = run.weights();
+      for (int64_t i = 0; i < 2; ++i) run.update(i);
+      EXPECT_FALSE(at::equal(run.weights(), before));
+      if (threads == 1) alone = run.weights();
+      else EXPECT_TRUE(at::equal(run.weights(), alone));
+    }
   }
 }
 

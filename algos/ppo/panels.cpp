@@ -20,6 +20,8 @@ bool Panels::suit(const Options& options, const AlgoContext& context, const Acto
   if (!options.fused) return false;
   if (context.precision != Precision::fp32 && !pairs_suit(context)) return false;
   if (!PanelNetwork::obstacle(network, context.spec).empty()) return false;
+  if (network.memory_size() > 0)
+    return context.device.is_cpu() && context.precision == Precision::fp32;
   return !context.device.is_cuda() || DevicePanels::suit(network, context.spec);
 }
 

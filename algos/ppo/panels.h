@@ -13,6 +13,13 @@
 
 namespace maglev::ppo {
 
+/// What act adds to a row, in this order.
+enum Column {
+  log_prob_column,
+  value_column,
+  memory_column,  ///< what was remembered before the step, where the network remembers
+};
+
 /// Columns of the whole rollout a minibatch picks from, flattened to [T * rows].
 struct LossColumns {
   const float *old_log_prob, *advantage, *target, *old_value, *valid;
@@ -27,6 +34,14 @@ struct PanelSizes {
   int64_t lanes;  ///< that gradients are added in, at most
 };
 
+/// How a learner will cut its work.
+struct LearningSizes {
+  int64_t rows;      ///< that come at once, at most
+  int64_t sequence;  ///< steps of one; 1: the network remembers nothing
+  int64_t shard;     ///< rows of whole sequences that go through the network together
+  int64_t lanes;
+};
+
 /// Whether a run takes bf16 and its processor multiplies pairs of them.
 bool pairs_suit(const AlgoContext& context);
 
@@ -35,6 +50,7 @@ class Panels {
   virtual ~Panels() = default;
   /// Whether networks may and can run on panels: without convolutions, in f32 or, where a processor
   /// multiplies pairs of them, bf16; on a device in f32, no wider or deeper than its kernel takes.
+  /// Those that remember on a processor, in f32.
   static bool suit(const Options& options, const AlgoContext& context, const ActorCritic& network);
   /// Those of the device of `context`, for networks that suit.
   static std::unique_ptr<Panels> make(const AlgoContext& context, const ActorCritic& network,
@@ -43,16 +59,18 @@ class Panels {
 
   /// The networks' parameters have changed; nobody runs.
   virtual void round_weights() = 0;
-  /// As many rows may come at once. Before anything is captured: memory to work in moves.
-  virtual void reserve(int64_t rows) = 0;
+  /// Memory to learn in, once. Before anything is captured: it moves.
+  virtual void reserve(const LearningSizes& sizes) = 0;
 
-  /// Actions and, unless evaluating, log-probabilities of up to any number of rows. The value needs
-  /// no answer before the rollout ends: see values.
-  virtual void act(TimeStep& step, ActMode mode, const ActKey& key, at::Tensor* log_prob) = 0;
-  /// Values of all rows of a rollout, [T+1, rows] f32, in the value head's units.
+  /// Actions of up to any number of rows, what is carried, and the columns that `step` has: values
+  /// need no answer before the rollout ends, see values, but where networks remember they are found
+  /// on the way, in the value head's units.
+  virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
+  /// Values that act left out, in the value head's units: of all rows of a rollout [T+1, rows] f32,
+  /// or where networks remember of those behind it.
   virtual void values(const Batch& batch, at::Tensor& value) = 0;
-  /// Writes gradients and figures of rows `index` [B] into lanes: panel p goes to lane p % lanes.
-  /// `scalars` lie where the networks do.
+  /// Writes gradients and figures of rows `index` [B], of whole sequences, into lanes: shard s goes
+  /// to lane s % lanes. `scalars` lie where the networks do.
   ///   grads [lanes, P] f32, figures [lanes, kPpoFigures] f64
   virtual void learn(const Batch& batch, const at::Tensor& index, const LossColumns& columns,
                      const PpoLossSettings& settings, const PpoLossScalars* scalars,

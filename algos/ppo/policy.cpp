@@ -57,10 +57,9 @@ std::vector<std::string> PpoPolicy::carry_names() const {
 }
 
 void PpoPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) {
-  const bool learning = !step.extra.empty();
-  if (panels_)
-    return panels_->act(step, mode, key, learning ? &step.extra[log_prob_column] : nullptr);
+  if (panels_) return panels_->act(step, carry, mode, key);
 
+  const bool learning = !step.extra.empty();
   // a step as a sequence of one, behind what is remembered
   c10::InferenceMode guard;
   Recall recall;

@@ -15,13 +15,6 @@
 
 namespace maglev::ppo {
 
-/// What act adds to a row, in this order.
-enum Column {
-  log_prob_column,
-  value_column,
-  memory_column,  ///< what was remembered before the step, where the network remembers
-};
-
 /// What the networks are made for.
 NetworkContext network_context(const AlgoContext& context);
 
@@ -31,7 +24,7 @@ class PpoPolicy : public Policy {
   PpoPolicy(const Options& options, const AlgoContext& context);
 
   /// Writes actions and, where the row has columns for them, log-probabilities and values in the
-  /// reward's units; on panels values are left to the learner, who has all threads for them.
+  /// reward's units; on panels values, or what is left of them, are left to the learner.
   void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) override;
   /// What the network remembers, [rows, memory_size()] f32; else nothing.
   Carry initial_carry(int64_t rows) const override;

@@ -70,6 +70,27 @@ TEST(Ppo, a_policy_that_did_not_move_has_a_ratio_of_1) {
     }
 }
 
+// what is remembered goes on from what acting wrote down, wherever a sequence begins
+TEST(Ppo, with_a_memory_the_ratio_is_1_before_each_update) {
+  for (const auto& spec : {vectors(), masked_heads(), privileged()})
+    for (const bool shared : {false, true})
+      for (const int64_t rows : {1, 8, 70}) {
+        auto options = small();
+        options.network.memory = 20, options.network.shared = shared, options.sequence = 4;
+        RandomRollouts rollouts(spec, rows, options);
+        ASSERT_TRUE(rollouts.ppo.policy().panels());
+        for (int64_t i = 0; i < 3; ++i) {
+          const Batch& batch = rollouts.collect(i);
+          rollouts.learner().prepare(batch);
+          rollouts.learner().minibatch_step(
+              batch, ppo::rows_of_sequences(at::randperm(4 * rows), 4, rows));
+          EXPECT_EQ(rollouts.learner().results().figures[kPpoRatioDeviation].item<float>(), 0)
+              << rows << " rows, rollout " << i;
+          rollouts.learn(batch);
+        }
+      }
+}
+
 // what is rounded of the weights follows every step: else acting would not say what learning does
 TEST(Ppo, in_pairs_of_bfloat16_the_ratio_is_1_before_each_update) {
   if (!pair_products_available()) GTEST_SKIP() << "this processor has no products of pairs";

@@ -27,8 +27,14 @@ constexpr int64_t kBlockWork = 16'000'000;
 // weights counts little; and the least rows of a shard, of these and of others
 constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
-// rows act gets at once, where threads share them
-constexpr int64_t kLeastBlock = 64, kMostBlock = 256;
+// rows act gets at once, where threads share them; on panels with a memory, whose steps are several
+// times the work, as many as fill a vector of every kind
+constexpr int64_t kLeastBlock = 64, kMostBlock = 256, kMemoryBlock = 16;
+
+// sequences on panels that take a step together, where they fill a panel: a few rows share what is
+// read of a cell's weights, and many small shards keep threads busy. And shares a minibatch is cut
+// into at least, where that leaves a shard so many sequences
+constexpr int64_t kSequencesTogether = 4, kCellShares = 4;
 
 // share of the multiply-add peak that products of layers reach: on panels, in shards of networks
 // with convolutions, whose layers are kernels of ours, and by a library; fitted (docs/planning.md)
@@ -133,6 +139,19 @@ int64_t thread_rows(const Options& o, const AlgoContext& context, const ActorCri
   return whole((batch + shards - 1) / shards);
 }
 
+// recurrent cells: of policy and value together, or one each
+int64_t cell_count(const Options& o, const ActorCritic& network) {
+  return network.memory_size() > 0 ? network.memory_size() / o.network.memory : 0;
+}
+
+// rows of a shard on panels that is whole sequences, whose cells are gone through at once
+int64_t sequence_shard(const Options& o, const AlgoContext& context, int64_t cells) {
+  const int64_t L = o.sequence_steps(), sequences = minibatch_rows(o, context) / L;
+  const int64_t most = std::max(kSequencesTogether, (kPanelRows + L - 1) / L);
+  const int64_t least = std::min({cells, sequences, most});
+  return L * std::clamp(sequences * cells / kCellShares, least, most);
+}
+
 }  // namespace
 
 bool learns_on_panels(const Options& o, const AlgoContext& context) {
@@ -150,7 +169,10 @@ int64_t minibatch_rows(const Options& o, const AlgoContext& context) {
 }
 
 int64_t shard_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
-  if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
+  if (Panels::suit(o, context, network)) {
+    const int64_t cells = cell_count(o, network);
+    return cells > 0 ? sequence_shard(o, context, cells) : Panels::sizes(context.device).rows;
+  }
   // off panels a device and the reference take a minibatch as a whole
   if (!o.fused || context.device.is_cuda()) return minibatch_rows(o, context);
   return thread_rows(o, context, network);
@@ -170,7 +192,8 @@ bool takes_pairs(const Options& o, const AlgoContext& context, const ActorCritic
 
 int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   if (context.device.is_cuda()) return context.rows;
-  if (Panels::suit(o, context, network)) return Panels::sizes(context.device).rows;
+  if (Panels::suit(o, context, network))
+    return network.memory_size() > 0 ? kMemoryBlock : Panels::sizes(context.device).rows;
   const int64_t work = network.cost().multiply_adds;
   const int64_t rows =
       work > kLargeNetwork ? kMostBlock : std::clamp(kBlockWork / work, kLeastBlock, kMostBlock);
@@ -206,11 +229,11 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t lanes = lane_count(context, minibatch_rows(o, context), shard);
   // at work at once; each row keeps what its layers give, its gradients and what fused layers add
   const int64_t threads = context.pool ? context.pool->threads() : 1;
-  int64_t working = std::min(threads, lanes);
+  const bool panels = Panels::suit(o, context, network);
+  const bool sequences = panels && network.memory_size() > 0;
+  int64_t working = sequences ? lanes : std::min(threads, lanes);
   if (context.device.is_cuda())
-    working = Panels::suit(o, context, network)
-                  ? lane_count(context, panel_rows_at_once(o, context), shard)
-                  : 1;
+    working = panels ? lane_count(context, panel_rows_at_once(o, context), shard) : 1;
   // advantages, returns, valid, targets, old values, errors; the permutation
   int64_t row = 6 * kF32 + 8;
   // with others, columns of all processes that statistics are taken of
@@ -221,13 +244,16 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t images = int64_t(kConvolved * double(cost.seen + cost.convolved + cost.passing));
   // in pairs each weight twice, straight and turned, and each activation, both ways
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
+  // whole sequences have their gradients where what they are of was; threads act beside them
+  const int64_t copies = sequences ? 2 : 3 + pairs;
+  const int64_t acting = sequences ? threads * kPanelRows * dense_bytes(cost, copies, context) : 0;
   std::vector<MemoryPart> parts{
       {"parameters and optimiser", (3 + pairs) * kF32 * parameters},
       // and one rounded, where others add it
       {"gradients", (lanes * kF32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
-       working * (kF32 * cost.scratch + shard * (dense_bytes(cost, 3 + pairs, context) +
-                                                 rounded_bytes(context) * images))},
+       acting + working * (kF32 * cost.scratch + shard * (dense_bytes(cost, copies, context) +
+                                                          rounded_bytes(context) * images))},
       {"rounded weights", rounded_weights(context) * parameters},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
@@ -248,12 +274,15 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   // a thread acts for a block of rows at a time
   const int64_t threads = context.pool && !context.device.is_cuda() ? context.pool->threads() : 1;
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
+  const bool sequences = network.memory_size() > 0 && Panels::suit(o, context, network);
+  const int64_t rows = sequences ? kPanelRows : block_rows(o, context, network);
+  const int64_t copies = sequences ? 2 : 1 + pairs;
   const RowCost cost = network.cost();
   const int64_t row =
-      dense_bytes(cost, 1 + pairs, context) + rounded_bytes(context) * (1 + pairs) * cost.convolved;
+      dense_bytes(cost, copies, context) + rounded_bytes(context) * copies * cost.convolved;
   return {{"parameters", (1 + pairs) * kF32 * parameters},
           {"rounded weights", rounded_weights(context) * parameters},
-          {"activations", threads * (kF32 * cost.scratch + block_rows(o, context, network) * row)}};
+          {"activations", threads * (kF32 * cost.scratch + rows * row)}};
 }
 
 std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context) {
@@ -272,10 +301,12 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double reach = panels                       ? kPanelReach
                        : forward > 2.1 * parameters ? kShardReach
                                                     : kLibraryReach;
-  // on panels act leaves values to the whole rollout's pass; a shared trunk is then gone through
-  // twice
-  const double acting = !panels || o.network.shared ? 1 : 0.5;
-  const double valuing = panels ? acting : 1 / double(o.rollout);
+  // on panels act leaves values to the whole rollout's pass, unless they come with a memory; a shared
+  // trunk is then gone through twice
+  const int64_t memory = network.memory_size();
+  const bool leaves = panels && memory == 0;
+  const double acting = !leaves || o.network.shared ? 1 : 0.5;
+  const double valuing = leaves ? acting : 1 / double(o.rollout);
   // a row of the rollout: advantages, returns, errors and their moments, some of it twice
   constexpr double kAdvantageBytes = 64, kAdvantageElements = 6;
   // gradients of every lane are added, then parameters and moments read and written
@@ -283,8 +314,10 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const bool cached = 4 * parameters * (lanes + 3) <= kCached;
   const double off_panels = panels ? 0 : kLayersLaunches;
   // a minibatch's sequences side by side, one step after another
-  const int64_t memory = network.memory_size();
-  const double cells = memory > 0 ? double(memory / o.network.memory) : 0;
+  const double cells = double(cell_count(o, network));
+  // on panels a minibatch's shards are loaded, then their cells gone through apart, there and back
+  const bool sequences = panels && cells > 0;
+  const double passes = sequences ? 4 : 1, apart = sequences ? cells : 1;
   const bool wide = o.network.memory > kMostGruScanUnits || !o.network.fused_memory;
   const double recalled = kRecallLaunches * cells * double(wide ? o.sequence_steps() : 1);
   // weights that others have stepped, lanes that others add up and clear
@@ -324,8 +357,8 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
            .shared_block = 4 * parameters,
            .launches = device ? (kMinibatchLaunches - 3 + off_panels + recalled) * minibatches +
                                     kEpochLaunches * epochs
-                              : kHandOffs / 2 * minibatches,
-           .threads = std::ceil(double(minibatch) / double(shard))},
+                              : kHandOffs / 2 * passes * minibatches,
+           .threads = apart * std::ceil(double(minibatch) / double(shard))},
           {.name = "optimiser",
            .elements = 2 * parameters * minibatches,
            .bytes = cached ? 0 : optimiser * minibatches,

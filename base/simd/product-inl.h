@@ -134,32 +134,53 @@ HWY_INLINE void tile(D d, const Product& p, int64_t o, int64_t c, const End& end
     for (int v = 0; v < kVectors; ++v) end.end(d, o + i, c + v * lanes, sum[i][v]);
 }
 
-// all rows of kVectors vectors of columns
+// all rows from `o` on of kVectors vectors of columns
 template <int kVectors, bool kFetch, class D, class End>
-HWY_NOINLINE void strip_of(D d, const Product& p, int64_t c, const End& end) {
+HWY_NOINLINE void strip_of(D d, const Product& p, int64_t o, int64_t c, const End& end) {
   // enough sums at once to hide the latency of a multiply-add
   constexpr int kMost = kVectors == 1 ? 8 : 6;
-  int64_t o = 0;
   for (; o + kMost <= p.rows; o += kMost) tile<kMost, kVectors, kFetch>(d, p, o, c, end);
   if (o + 4 <= p.rows) tile<4, kVectors, kFetch>(d, p, o, c, end), o += 4;
   if (o + 2 <= p.rows) tile<2, kVectors, kFetch>(d, p, o, c, end), o += 2;
   if (o < p.rows) tile<1, kVectors, kFetch>(d, p, o, c, end);
 }
 template <int kVectors, class D, class End>
-HWY_INLINE void strip(D d, const Product& p, int64_t c, const End& end) {
+HWY_INLINE void strip(D d, const Product& p, int64_t o, int64_t c, const End& end) {
   const bool far = p.a_column > 1 && p.rows * p.depth * int64_t(sizeof(float)) > kNearBytes;
-  if (far) strip_of<kVectors, true>(d, p, c, end);
-  else strip_of<kVectors, false>(d, p, c, end);
+  if (far) strip_of<kVectors, true>(d, p, o, c, end);
+  else strip_of<kVectors, false>(d, p, o, c, end);
+}
+
+// rows from `o` on, columns from `c` on
+template <class D, class End>
+void strips(D d, const Product& p, int64_t o, int64_t c, const End& end) {
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  if constexpr (kTileVectors == 4)
+    for (; c + 3 * lanes < p.columns; c += 4 * lanes) strip<4>(d, p, o, c, end);
+  for (; c + lanes < p.columns; c += 2 * lanes) strip<2>(d, p, o, c, end);
+  if (c < p.columns) strip<1>(d, p, o, c, end);
+}
+
+// kRows rows from `o` on by tiles of kVectors vectors, and what is left by narrower ones
+template <int kRows, int kVectors, class D, class End>
+HWY_NOINLINE void wide_rows(D d, Product p, int64_t o, const End& end) {
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  p.rows = o + kRows;
+  int64_t c = 0;
+  for (; c + (kVectors - 1) * lanes < p.columns; c += kVectors * lanes)
+    tile<kRows, kVectors, false>(d, p, o, c, end);
+  strips(d, p, o, c, end);
 }
 
 template <class D, class End>
 void multiply_with(D d, const Product& p, const End& end) {
-  const int64_t lanes = int64_t(hn::Lanes(d));
-  int64_t c = 0;
-  if constexpr (kTileVectors == 4)
-    for (; c + 3 * lanes < p.columns; c += 4 * lanes) strip<4>(d, p, c, end);
-  for (; c + lanes < p.columns; c += 2 * lanes) strip<2>(d, p, c, end);
-  if (c < p.columns) strip<1>(d, p, c, end);
+  // the last one to three rows, of which narrow tiles have too few sums at once
+  Product most = p;
+  const int64_t last = p.rows % 6 % 4;
+  most.rows -= last;
+  if (most.rows > 0) strips(d, most, 0, 0, end);
+  if (last & 2) wide_rows<2, 4>(d, p, most.rows, end);
+  if (last & 1) wide_rows<1, 8>(d, p, p.rows - 1, end);
 }
 
 // at most kColumns columns: one vector where it holds them
@@ -167,7 +188,7 @@ template <size_t kColumns, class End>
 HWY_INLINE void multiply_few(const Product& p, const End& end) {
   const hn::CappedTag<float, kColumns> d;
   if constexpr (hn::MaxLanes(hn::CappedTag<float, kColumns>()) < kColumns) multiply_with(d, p, end);
-  else if (p.columns > 0) strip<1>(d, p, 0, end);
+  else if (p.columns > 0) strip<1>(d, p, 0, 0, end);
 }
 
 // few columns take narrower vectors, which cost half
@@ -184,7 +205,7 @@ void multiply(const Product& p, const End& end) {
 template <class D>
 HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* to, int64_t row) {
   if constexpr (hn::MaxLanes(D()) == 4) {
-    hn::Store(v, d, to);
+    hn::StoreU(v, d, to);
   } else {
     const hn::Half<D> half;
     store_blocks(half, hn::LowerHalf(half, v), to, row);
@@ -194,19 +215,20 @@ HWY_INLINE void store_blocks(D d, hn::Vec<D> v, float* to, int64_t row) {
 #endif
 
 /// x [in][stride] -> to [rows][width]; rows is a multiple of 4, width at least in. Rows up to the
-/// next multiple of 16 may be written besides.
+/// next multiple of kMost may be written besides.
+template <size_t kMost = 16>
 HWY_INLINE void transpose(const float* x, int64_t in, int64_t stride, int64_t rows, float* to,
                           int64_t width) {
   int64_t k = 0;
 #if HWY_TARGET != HWY_SCALAR
   // as many rows at once as a vector has lanes; turned within each block of four
-  const hn::CappedTag<float, 16> d;
+  const hn::CappedTag<float, kMost> d;
   const hn::RepartitionToWide<decltype(d)> pairs;
   for (; k + 4 <= in; k += 4)
     for (int64_t r = 0; r < rows; r += int64_t(hn::Lanes(d))) {
       const float* from = x + k * stride + r;
-      const auto x0 = hn::Load(d, from), x1 = hn::Load(d, from + stride);
-      const auto x2 = hn::Load(d, from + 2 * stride), x3 = hn::Load(d, from + 3 * stride);
+      const auto x0 = hn::LoadU(d, from), x1 = hn::LoadU(d, from + stride);
+      const auto x2 = hn::LoadU(d, from + 2 * stride), x3 = hn::LoadU(d, from + 3 * stride);
       const auto a = hn::BitCast(pairs, hn::InterleaveLower(d, x0, x1));
       const auto b = hn::BitCast(pairs, hn::InterleaveLower(d, x2, x3));
       const auto e = hn::BitCast(pairs, hn::InterleaveUpper(d, x0, x1));

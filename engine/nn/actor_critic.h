@@ -74,11 +74,21 @@ struct DenseTensors {
   Activation activation;
 };
 
+/// A gated recurrent unit behind fully connected layers (engine/nn/cell.h).
+struct DenseCell {
+  /// From what is seen to the products of the gates, the last one, with their bias.
+  std::vector<DenseTensors> gates;
+  at::Tensor memory_weight;  ///< [3 * units, units]
+};
+
 /// A network as fully connected layers, for PanelNetwork: `shared` on what the policy sees, then
 /// `policy` on its output (or on what the policy sees, when it is empty) to the logits, and `value`
 /// likewise, with privileged inputs joined behind, to the value.
 struct DenseStacks {
   std::vector<DenseTensors> shared, policy, value;
+  /// Where it remembers, in the order of its memory, and `shared` is empty: one cell of what the
+  /// policy sees, on whose memory both go on, or one each, the value's behind privileged inputs too.
+  std::vector<DenseCell> cells;
   /// Running statistics of each observation column, null where it is taken as it is; empty: all
   /// are.
   std::vector<const RunningNorm*> norms;

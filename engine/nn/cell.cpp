@@ -1,5 +1,7 @@
 #include "engine/nn/cell.h"
 
+#include <utility>
+
 #include <ATen/ATen.h>
 
 #include "engine/device/aten_only.h"
@@ -32,6 +34,12 @@ at::Tensor Cell::forward(const at::Tensor& x, const at::Tensor& h, const at::Ten
                      .keep = keep};
   const bool fused = fused_ && !AtenOnly::on();
   return (fused ? gru_scan(scan) : gru_scan_reference(scan)).flatten(0, 1);
+}
+
+std::optional<DenseCell> Cell::dense(std::vector<DenseTensors> trunk) const {
+  if (!fused_) return std::nullopt;
+  trunk.push_back({input_weight_, bias_, Activation::none});
+  return DenseCell{std::move(trunk), memory_weight_};
 }
 
 RowCost Cell::cost() const {

@@ -2,6 +2,8 @@
 // What a network remembers between time steps: a recurrent cell between a trunk and its heads.
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
@@ -26,6 +28,8 @@ class Cell : public torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& h, const at::Tensor& keep) const;
 
   int64_t units() const { return units_; }
+  /// Behind `trunk`; none where it is not fused.
+  std::optional<DenseCell> dense(std::vector<DenseTensors> trunk) const;
   RowCost cost() const;
 
  private:

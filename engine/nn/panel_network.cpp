@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <utility>
 
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
 #include "engine/nn/obs_encoder.h"
+#include "kernels/products/turn.h"
 
 namespace maglev {
 namespace {
@@ -56,7 +57,12 @@ PanelNetwork::Gradients PanelNetwork::gradients(float* grad) const {
       grads.push_back({grad + stack.weight_at[l], grad + stack.bias_at[l]});
     return grads;
   };
-  return {of(shared_), of(policy_), of(value_)};
+  Gradients all{of(shared_), of(policy_), of(value_), {}, {}};
+  for (const Cell& cell : cells_) {
+    all.gates.push_back(of(cell.gates));
+    all.memory.push_back(grad + cell.weight_at);
+  }
+  return all;
 }
 
 void PanelNetwork::take_pairs() {
@@ -79,11 +85,55 @@ void PanelNetwork::take_pairs() {
   for (const auto& [pointer, words] : wanted) *pointer = next, next += words;
 }
 
+void PanelNetwork::take_cells(const DenseStacks& stacks, const at::Tensor& flat) {
+  constexpr int64_t kFloats = 16;  // 64 bytes
+  const auto padded = [](int64_t columns) { return (columns + kFloats - 1) / kFloats * kFloats; };
+  int64_t total = kFloats;
+  for (const DenseCell& cell : stacks.cells) {
+    const int64_t units = cell.memory_weight.size(1);
+    const float* given = cell.memory_weight.const_data_ptr<float>();
+    cells_.push_back({.gates = stack(cell.gates, flat),
+                      .units = units,
+                      .weight_at = given - flat.const_data_ptr<float>(),
+                      .given = given,
+                      .weight = nullptr,
+                      .weight_t = nullptr,
+                      .weight_row = padded(units),
+                      .weight_t_row = padded(3 * units)});
+    total += 3 * units * padded(units) + units * padded(3 * units);
+  }
+  if (cells_.empty()) return;
+  // all in one piece of memory
+  cell_weights_ = at::zeros({total});
+  float* next = cell_weights_.data_ptr<float>();
+  for (Cell& cell : cells_) {
+    cell.weight = next, next += 3 * cell.units * cell.weight_row;
+    cell.weight_t = next, next += cell.units * cell.weight_t_row;
+  }
+}
+
 void PanelNetwork::round_weights(ThreadPool& pool) {
   // both sides of each layer: none waits for another
   pool.run(2 * int64_t(paired_.size()), [&](int64_t i) {
     round_to_pairs(*paired_[size_t(i / 2)], i % 2 == 0 ? PairSide::forward : PairSide::back);
   });
+  pool.run(int64_t(cells_.size()), [&](int64_t c) {
+    const Cell& cell = cells_[size_t(c)];
+    const int64_t H = cell.units;
+    for (int64_t o = 0; o < 3 * H; ++o)
+      std::copy_n(cell.given + o * H, H, cell.weight + o * cell.weight_row);
+    turn_cpu({.from = cell.given,
+              .from_row = H,
+              .to = cell.weight_t,
+              .to_row = cell.weight_t_row,
+              .rows = 3 * H,
+              .columns = H});
+  });
+}
+
+int64_t PanelNetwork::head_features() const {
+  if (!cells_.empty()) return cells_[0].units;
+  return shared_.layers.empty() ? 0 : shared_.layers.back().out;
 }
 
 PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
@@ -95,6 +145,8 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, cons
   shared_ = stack(stacks.shared, flat);
   policy_ = stack(stacks.policy, flat);
   value_ = stack(stacks.value, flat);
+  take_cells(stacks, flat);
+  MAGLEV_ASSERT(!pairs || cells_.empty(), "a memory is in f32");
   if (pairs) take_pairs();
   // what both see comes first, what only the critic sees behind it
   for (bool privileged : {false, true})
@@ -113,49 +165,97 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, cons
                           .clip = norm ? float(norm->clip()) : 0.f});
       (privileged ? privileged_ : visible_) += o.elements();
     }
-  MAGLEV_ASSERT((shared() ? shared_ : policy_).in == visible_,
-                "the first layer takes what is seen");
+  const Stack& first = !cells_.empty()          ? cells_[0].gates
+                       : shared_.layers.empty() ? policy_
+                                                : shared_;
+  MAGLEV_ASSERT(first.in == visible_, "the first layer takes what is seen");
 }
 
-PanelNetwork::Panel::Panel(const PanelNetwork& network) {
+PanelNetwork::Panel::Panel(const PanelNetwork& network, const Panel* other) {
+  MAGLEV_ASSERT(!other || !network.cells_.empty(), "panels go through cells together");
   std::vector<std::pair<float**, int64_t>> wanted;
   auto want = [&](float*& pointer, int64_t features) {
     wanted.emplace_back(&pointer, features * kPanelRows);
   };
   int64_t widest = 0, pair_scratch = 0;
   std::vector<std::pair<uint32_t**, int64_t>> wanted_words;
-  auto want_stack = [&](Stack& stack, const PanelNetwork::Stack& of, int64_t more) {
-    const size_t count = of.layers.size();
-    stack.y.resize(count), stack.dy.resize(count), stack.slope.resize(count);
-    stack.words.resize(count);
+  // of `count` layers, and `more` behind the last one's
+  auto want_outputs = [&](Stack& stack, const PanelNetwork::Stack& of, size_t count, int64_t more) {
+    stack.y.resize(of.layers.size()), stack.slope.resize(of.layers.size());
     for (size_t l = 0; l < count; ++l) {
-      want(stack.y[l], of.layers[l].out + (l + 1 == count ? more : 0));
-      want(stack.dy[l], of.layers[l].out);
+      want(stack.y[l], of.layers[l].out + (l + 1 == of.layers.size() ? more : 0));
       if (of.slopes) want(stack.slope[l], of.layers[l].out);
+    }
+  };
+  // what the way back takes, and its gradients
+  auto want_back = [&](Stack& stack, const PanelNetwork::Stack& of, size_t count) {
+    stack.dy.resize(of.layers.size()), stack.words.resize(of.layers.size());
+    for (size_t l = 0; l < of.layers.size(); ++l) {
+      if (l < count) want(stack.dy[l], of.layers[l].out);
       widest = std::max(widest, panel_stride(of.layers[l].in));
       if (!of.layers[l].pairs.forward) continue;
       wanted_words.emplace_back(&stack.words[l], words_of_features(of.layers[l].in) * kPanelRows);
       pair_scratch = std::max(pair_scratch, pair_scratch_size(of.layers[l].in, of.layers[l].out));
     }
   };
+  if (other) *this = *other;
+  cells_.resize(network.cells_.size());
+
+  // a panel's own
   want(input_, network.visible_ + network.privileged_);
-  want_stack(shared_, network.shared_, network.privileged_);
-  want_stack(policy_, network.policy_, 0);
-  want_stack(value_, network.value_, 0);
-  want(d_features_, network.shared() ? network.shared_.layers.back().out : 0);
-  want(scratch_, widest);
-  wanted_words.emplace_back(&pair_scratch_, pair_scratch);
+  for (size_t c = 0; c < cells_.size(); ++c) {
+    const PanelNetwork::Stack& of = network.cells_[c].gates;
+    want_outputs(cells_[c].gates, of, of.layers.size() - 1, 0);
+  }
+  // what it may share: privileged inputs join what both heads see
+  const int64_t joining = network.joined() ? network.privileged_ : 0;
+  float* scratch = nullptr;
+  uint32_t* scratch_of_pairs = nullptr;
+  if (!other) {
+    for (size_t c = 0; c < cells_.size(); ++c) {
+      const PanelNetwork::Stack& of = network.cells_[c].gates;
+      // the gates' products are gone when their gradients come
+      want(cells_[c].gates.y.back(), of.layers.back().out);
+      want_back(cells_[c].gates, of, of.layers.size() - 1);
+      want(cells_[c].gates.scratch, std::exchange(widest, 0));
+      want(cells_[c].remembered, network.cells_[c].units + joining);
+      want(cells_[c].d_remembered, network.cells_[c].units);
+    }
+    const auto want_stack = [&](Stack& stack, const PanelNetwork::Stack& of, int64_t more) {
+      want_outputs(stack, of, of.layers.size(), more);
+      want_back(stack, of, of.layers.size());
+    };
+    want_stack(shared_, network.shared_, joining);
+    want_stack(policy_, network.policy_, 0);
+    want_stack(value_, network.value_, 0);
+    want(d_features_, network.joined() ? network.head_features() : 0);
+    want(scratch, widest);
+    wanted_words.emplace_back(&scratch_of_pairs, pair_scratch);
+  }
+
   // numbers, and behind them words, which are as large
   int64_t total = 0;
   for (const auto& [pointer, count] : wanted) total += count;
   for (const auto& [pointer, count] : wanted_words) total += count;
+  if (other) shared_memory_ = other->memory_;
   memory_ = at::zeros({total});
   float* next = memory_.data_ptr<float>();
   for (const auto& [pointer, count] : wanted) *pointer = next, next += count;
   for (const auto& [pointer, count] : wanted_words)
     *pointer = reinterpret_cast<uint32_t*>(next), next += count;
+
+  // where each stack begins
+  for (Cell& cell : cells_) cell.gates.x = input_;
+  if (other) return;
+  for (Cell& cell : cells_) {
+    cell.gates.dy.back() = cell.gates.y.back();
+    cell.gates.pair_scratch = nullptr;
+  }
+  for (Stack* stack : {&shared_, &policy_, &value_})
+    stack->scratch = scratch, stack->pair_scratch = scratch_of_pairs;
   shared_.x = input_;
-  policy_.x = value_.x = network.shared() ? shared_.y.back() : input_;
+  policy_.x = value_.x = network.shared_.layers.empty() ? input_ : shared_.y.back();
+  if (!cells_.empty()) policy_.x = cells_.front().remembered, value_.x = cells_.back().remembered;
 }
 
 void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, int64_t first,
@@ -191,9 +291,6 @@ void PanelNetwork::load(Panel& panel, const ObsRows& obs, const int64_t* index, 
       for (int64_t r = rows; r < stride; ++r) feature[r] = 0;
     }
   }
-  if (shared() && privileged_ > 0)
-    std::memcpy(panel.shared_.y.back() + shared_.layers.back().out * stride,
-                panel.input_ + visible_ * stride, size_t(privileged_ * stride) * sizeof(float));
 }
 
 void PanelNetwork::fetch(const ObsRows& obs, const int64_t* index, int64_t rows) const {
@@ -204,49 +301,65 @@ void PanelNetwork::fetch(const ObsRows& obs, const int64_t* index, int64_t rows)
         __builtin_prefetch(obs.column[c.index] + index[r] * c.row_bytes + at);
 }
 
+void PanelNetwork::run(const Stack& stack, Panel::Stack& memory, const Panel& panel) {
+  mlp_forward_cpu({.layers = stack.layers,
+                   .x = memory.x,
+                   .y = memory.y.data(),
+                   .slope = stack.slopes ? memory.slope.data() : nullptr,
+                   .stride = panel.stride_,
+                   .rows = panel.rows_,
+                   .words = memory.words.data()});
+}
+
+void PanelNetwork::run_back(const Stack& stack, Panel::Stack& memory, const Panel& panel,
+                            const std::vector<DenseGrad>& into, float* dx, int64_t dx_features) {
+  mlp_backward_cpu({.layers = stack.layers,
+                    .grad = into,
+                    .x = memory.x,
+                    .y = memory.y.data(),
+                    .slope = stack.slopes ? memory.slope.data() : nullptr,
+                    .dy = memory.dy.data(),
+                    .dx = dx,
+                    .dx_features = dx ? dx_features : 0,
+                    .scratch = memory.scratch,
+                    .stride = panel.stride_,
+                    .rows = panel.rows_,
+                    .words = memory.words.data(),
+                    .pair_scratch = memory.pair_scratch});
+}
+
+void PanelNetwork::see(Panel& panel, size_t cell) const {
+  run(cells_[cell].gates, panel.cells_[cell].gates, panel);
+}
+
+void PanelNetwork::see_back(Panel& panel, size_t cell, const Gradients& grad) const {
+  run_back(cells_[cell].gates, panel.cells_[cell].gates, panel, grad.gates[cell], nullptr, 0);
+}
+
 void PanelNetwork::forward(Panel& panel, bool policy, bool value) const {
-  auto run = [&](const Stack& stack, Panel::Stack& memory) {
-    mlp_forward_cpu({.layers = stack.layers,
-                     .x = memory.x,
-                     .y = memory.y.data(),
-                     .slope = stack.slopes ? memory.slope.data() : nullptr,
-                     .stride = panel.stride_,
-                     .rows = panel.rows_,
-                     .words = memory.words.data()});
-  };
-  if (shared()) run(shared_, panel.shared_);
-  if (policy) run(policy_, panel.policy_);
-  if (value) run(value_, panel.value_);
+  if (!shared_.layers.empty()) run(shared_, panel.shared_, panel);
+  // what only the critic sees, behind what both do
+  if (joined() && privileged_ > 0)
+    std::copy_n(panel.input_ + visible_ * panel.stride_, privileged_ * panel.stride_,
+                panel.value_.x + head_features() * panel.stride_);
+  if (policy) run(policy_, panel.policy_, panel);
+  if (value) run(value_, panel.value_, panel);
 }
 
 void PanelNetwork::backward(Panel& panel, const Gradients& grad) const {
-  auto run = [&](const Stack& stack, Panel::Stack& memory, const std::vector<DenseGrad>& into,
-                 float* dx) {
-    mlp_backward_cpu({.layers = stack.layers,
-                      .grad = into,
-                      .x = memory.x,
-                      .y = memory.y.data(),
-                      .slope = stack.slopes ? memory.slope.data() : nullptr,
-                      .dy = memory.dy.data(),
-                      .dx = dx,
-                      .dx_features = dx ? shared_.layers.back().out : 0,
-                      .scratch = panel.scratch_,
-                      .stride = panel.stride_,
-                      .rows = panel.rows_,
-                      .words = memory.words.data(),
-                      .pair_scratch = panel.pair_scratch_});
-  };
-  if (!shared()) {
-    run(policy_, panel.policy_, grad.policy, nullptr);
-    run(value_, panel.value_, grad.value, nullptr);
-    return;
-  }
-  float* d_shared = panel.shared_.dy.back();
-  run(policy_, panel.policy_, grad.policy, d_shared);
-  run(value_, panel.value_, grad.value, panel.d_features_);
-  const int64_t count = shared_.layers.back().out * panel.stride_;
-  for (int64_t i = 0; i < count; ++i) d_shared[i] += panel.d_features_[i];
-  run(shared_, panel.shared_, grad.shared, nullptr);
+  // where the gradients of what heads see go; of what both see they are added up
+  float *d_policy = nullptr, *d_value = nullptr;
+  if (!shared_.layers.empty()) d_policy = panel.shared_.dy.back();
+  if (!cells_.empty())
+    d_policy = panel.cells_.front().d_remembered, d_value = panel.cells_.back().d_remembered;
+  if (joined()) d_value = panel.d_features_;
+  const int64_t features = head_features();
+  run_back(policy_, panel.policy_, panel, grad.policy, d_policy, features);
+  run_back(value_, panel.value_, panel, grad.value, d_value, features);
+  if (!joined()) return;
+  for (int64_t i = 0; i < features * panel.stride_; ++i) d_policy[i] += d_value[i];
+  if (!shared_.layers.empty())
+    run_back(shared_, panel.shared_, panel, grad.shared, /*dx=*/nullptr, 0);
 }
 
 }  // namespace maglev

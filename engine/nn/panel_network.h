@@ -2,8 +2,9 @@
 // An ActorCritic of fully connected layers (ActorCritic::dense) as kernels see it: which layers and
 // columns, with pointers to parameters where those lie. On the CPU it runs itself: a panel of
 // up to 64 rows goes from its observations to logits and value, and gradients back, in one thread's
-// cache, without anything being dispatched or allocated. The module stays the owner of the
-// parameters and the reference.
+// cache, without anything being dispatched or allocated. One that remembers goes to the products of
+// its gates and from what is remembered on; what lies between is PanelSequences'. The module stays
+// the owner of the parameters and the reference.
 //
 // Threads: a PanelNetwork is read-only; each thread brings a Panel of its own.
 
@@ -35,19 +36,28 @@ class PanelNetwork {
   /// weights as the last round_weights left them.
   PanelNetwork(const ActorCritic& network, const EnvSpec& spec, const at::Tensor& flat,
                bool pairs = false);
-  /// Before anything runs and after the parameters changed, while nobody runs; without pairs there
-  /// is nothing to do.
+  /// Before anything runs and after the parameters changed, while nobody runs: weights in pairs,
+  /// and those of cells as kernels read them. Where there are neither there is nothing to do.
   void round_weights(ThreadPool& pool);
 
-  /// The memory of one panel, on the CPU. Logits, value and their gradients are [features][stride].
+  /// The memory of one panel, on the CPU. Logits, value and their gradients are [features][stride],
+  /// as is what goes into a cell and out of it.
   class Panel {
    public:
-    explicit Panel(const PanelNetwork& network);
+    explicit Panel(const PanelNetwork& network) : Panel(network, nullptr) {}
+    /// Of a network that remembers, one of several whose rows go through its cells together: with
+    /// `other`, but for its input and what layers before a cell give of that, it shares all.
+    Panel(const PanelNetwork& network, const Panel* other);
 
     float* logits() const { return policy_.y.back(); }  ///< [categories or dims][stride]
     float* value() const { return value_.y.back(); }    ///< [stride], the value head's units
     float* d_logits() const { return policy_.dy.back(); }
     float* d_value() const { return value_.dy.back(); }
+    /// The products of a cell's gates, [3 * units][stride]; then their gradients.
+    float* gates(size_t cell) const { return cells_[cell].gates.y.back(); }
+    /// What heads see of a cell, [units][stride]; written by whoever goes through it.
+    float* remembered(size_t cell) const { return cells_[cell].remembered; }
+    float* d_remembered(size_t cell) const { return cells_[cell].d_remembered; }
     int64_t stride() const { return stride_; }
     int64_t rows() const { return rows_; }
 
@@ -57,12 +67,18 @@ class PanelNetwork {
       float* x;
       std::vector<float*> y, dy, slope;
       std::vector<uint32_t*> words;  ///< a layer's inputs in pairs
+      float* scratch;
+      uint32_t* pair_scratch;
+    };
+    struct Cell {
+      Stack gates;  ///< with a scratch of its own: cells may run at once
+      float *remembered, *d_remembered;
     };
     Stack shared_, policy_, value_;
-    float *input_, *d_features_, *scratch_;
-    uint32_t* pair_scratch_;
+    std::vector<Cell> cells_;
+    float *input_, *d_features_;
     int64_t stride_ = 0, rows_ = 0;
-    at::Tensor memory_;
+    at::Tensor memory_, shared_memory_;
   };
 
   /// Takes rows `index[0..rows)` of `obs`, or rows `first ..` when `index` is null, as input.
@@ -71,19 +87,24 @@ class PanelNetwork {
             int64_t rows) const;
   /// Has the processor fetch what a load() of these rows will read.
   void fetch(const ObsRows& obs, const int64_t* index, int64_t rows) const;
-  /// Input -> logits and, or, value.
+  /// Input -> the products of a cell's gates. Different cells of a panel may run at once.
+  void see(Panel& panel, size_t cell) const;
+  /// Input, or what is remembered -> logits and, or, value.
   void forward(Panel& panel, bool policy, bool value) const;
   /// Where gradients of the layers lie in a gradient buffer laid out as the flat one.
   struct Gradients {
     std::vector<DenseGrad> shared, policy, value;
+    std::vector<std::vector<DenseGrad>> gates;  ///< of each cell
+    std::vector<float*> memory;                 ///< [3 * units, units] of each cell
   };
   Gradients gradients(float* grad) const;
   /// From d_logits and d_value (zeros in padding columns), which are overwritten, adds the
-  /// parameters' gradients. After a forward of both.
+  /// parameters' gradients. After a forward of both. Where it remembers those of the heads, and
+  /// writes d_remembered of every cell.
   void backward(Panel& panel, const Gradients& grad) const;
-
-  /// True when the value needs layers the policy has computed anyway.
-  bool shared() const { return !shared_.layers.empty(); }
+  /// From the gradients in gates(), with zeros in padding columns, adds those of the layers before
+  /// them. After see().
+  void see_back(Panel& panel, size_t cell, const Gradients& grad) const;
 
   // what it consists of, for who runs it elsewhere
 
@@ -101,6 +122,15 @@ class PanelNetwork {
     const float *mean, *var;              ///< null where taken as they are
     float clip;
   };
+  /// A cell's weights as kernels read them: rows that begin at 64 bytes.
+  struct Cell {
+    Stack gates;
+    int64_t units, weight_at;  ///< weight_at: of memory_weight in the flat buffer
+    const float* given;        ///< memory_weight, [3 * units, units]
+    float *weight, *weight_t;  ///< [3 * units][weight_row], [units][weight_t_row]
+    int64_t weight_row, weight_t_row;
+  };
+  const std::vector<Cell>& cells() const { return cells_; }
   const Stack& shared_layers() const { return shared_; }
   const Stack& policy_layers() const { return policy_; }
   const Stack& value_layers() const { return value_; }
@@ -108,11 +138,21 @@ class PanelNetwork {
 
  private:
   static Stack stack(const std::vector<DenseTensors>& layers, const at::Tensor& flat);
+  static void run(const Stack& stack, Panel::Stack& memory, const Panel& panel);
+  static void run_back(const Stack& stack, Panel::Stack& memory, const Panel& panel,
+                       const std::vector<DenseGrad>& into, float* dx, int64_t dx_features);
   void take_pairs();
+  void take_cells(const DenseStacks& stacks, const at::Tensor& flat);
+  /// The value needs layers, or a cell, that the policy has gone through anyway.
+  bool joined() const { return !shared_.layers.empty() || cells_.size() == 1; }
+  /// Features of what heads see, without privileged inputs; where they begin with the input, 0.
+  int64_t head_features() const;
 
   Stack shared_, policy_, value_;
   at::Tensor pairs_;  ///< weights in pairs, or undefined
   std::vector<const DenseLayer*> paired_;
+  std::vector<Cell> cells_;
+  at::Tensor cell_weights_;  ///< of all cells, or undefined
   std::vector<Column> columns_;
   int64_t visible_ = 0, privileged_ = 0;  ///< features both see; only the critic sees
 };

@@ -1,6 +1,7 @@
 #include "engine/nn/trunk_network.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -160,11 +161,20 @@ RowCost TrunkNetwork::cost() const {
 
 std::optional<DenseStacks> TrunkNetwork::dense() const {
   const auto policy = policy_trunk_->dense();
-  if (!policy || policy_cell_) return std::nullopt;
+  if (!policy) return std::nullopt;
   DenseStacks stacks;
-  (value_trunk_ ? stacks.policy : stacks.shared) = *policy;
+  if (policy_cell_) {
+    // heads begin with what is remembered
+    auto cell = policy_cell_->dense(*policy);
+    if (!cell) return std::nullopt;
+    stacks.cells.push_back(std::move(*cell));
+    if (value_trunk_)
+      stacks.cells.push_back(value_cell_->dense(value_trunk_->dense().value()).value());
+  } else {
+    (value_trunk_ ? stacks.policy : stacks.shared) = *policy;
+    if (value_trunk_) stacks.value = value_trunk_->dense().value();
+  }
   stacks.policy.push_back({policy_weight_, policy_bias_, Activation::none});
-  if (value_trunk_) stacks.value = value_trunk_->dense().value();
   const auto critic = critic_->dense();
   stacks.value.insert(stacks.value.end(), critic->begin(), critic->end());
   stacks.value.push_back({value_head_->weight(), value_head_->bias(), Activation::none});

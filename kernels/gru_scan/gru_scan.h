@@ -34,6 +34,7 @@ struct GruScanBack {
 /// weights each step than a multiprocessor keeps.
 constexpr int64_t kMostGruScanUnits = 128;
 
+/// On a processor gates may lie where the products do, and d_gates where the gates do.
 void gru_scan_cpu(const GruScanArgs& args);
 void gru_scan_back_cpu(const GruScanBack& args);
 /// On `stream` (a cudaStream_t); return a cudaError_t. One launch each. Only in builds with device

@@ -50,7 +50,7 @@ GruArgs gru_of(int64_t B, int64_t H, const float* gates, const float* bias, cons
 void gru_scan_cpu(const GruScanArgs& s) {
   const int64_t B = s.B, H = s.H, G = 3 * H;
   keep_rows(s.h, s.keep, B, H, s.before);
-  std::copy_n(s.products, s.L * B * G, s.gates);
+  if (s.gates != s.products) std::copy_n(s.products, s.L * B * G, s.gates);
   for (int64_t l = 0; l < s.L; ++l) {
     const float* before = s.before + l * B * H;
     float* gates = s.gates + l * B * G;
