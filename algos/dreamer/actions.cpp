@@ -74,14 +74,16 @@ std::vector<at::Tensor> ActionDistribution::log_probs(const at::Tensor& head) co
   return all;
 }
 
-at::Tensor ActionDistribution::draw(const at::Tensor& head, const at::Tensor& numbers) const {
+at::Tensor ActionDistribution::draw(const at::Tensor& head, const at::Tensor& numbers,
+                                    float temperature) const {
   if (heads_.empty()) {
     const auto [mean, std] = normal(head);
-    return mean + std * numbers;
+    return mean + (temperature == 1 ? std : std * temperature) * numbers;
   }
   std::vector<at::Tensor> parts;
-  for (const auto& log_probs : log_probs(head)) {
+  for (auto& log_probs : log_probs(head)) {
     const auto number = numbers.select(-1, int64_t(parts.size()));
+    if (temperature != 1) log_probs = at::log_softmax(log_probs / temperature, -1);
     parts.push_back(
         one_hot(drawn_category(log_probs.exp(), number), log_probs.size(-1), head.options()));
   }

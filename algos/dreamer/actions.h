@@ -47,8 +47,8 @@ class ActionDistribution {
   int64_t numbers(int64_t actions) const {
     return heads_.empty() ? actions : int64_t(heads_.size());
   }
-  /// [..., A] by numbers [..., numbers()].
-  at::Tensor draw(const at::Tensor& head, const at::Tensor& numbers) const;
+  /// [..., A] by numbers [..., numbers()]; `temperature` as ActKey's.
+  at::Tensor draw(const at::Tensor& head, const at::Tensor& numbers, float temperature = 1) const;
   /// The most likely category of each head, or the mean.
   at::Tensor mode(const at::Tensor& head) const;
   /// [...], of actions [..., A].

@@ -281,6 +281,22 @@ TEST(Dreamer, samples_within_the_bounds_and_takes_the_likeliest_by_mode_mean) {
   }
 }
 
+TEST(Dreamer, a_temperature_divides_logits_and_multiplies_deviations) {
+  at::manual_seed(4);
+  const auto heads = at::randn({200, 5}), uniforms = at::rand({200, 2});
+  const ActionDistribution chooses(model_shape(small(), categories()));
+  for (const float temperature : {0.5f, 2.f}) {
+    const auto drawn = chooses.draw(heads, uniforms, temperature);
+    EXPECT_TRUE(at::equal(drawn, chooses.draw(heads / temperature, uniforms)));
+    EXPECT_FALSE(at::equal(drawn, chooses.draw(heads, uniforms)));
+  }
+  const auto normals = at::randn({200, 4}), numbers = at::randn({200, 2});
+  const ActionDistribution numeric(model_shape(small(), vectors()));
+  const auto mean = numeric.mode(normals);
+  EXPECT_TRUE(close(numeric.draw(normals, numbers, 2) - mean,
+                    2 * (numeric.draw(normals, numbers) - mean), 1e-5));
+}
+
 TEST(Dreamer, a_rows_action_does_not_depend_on_the_rows_beside_it) {
   for (const auto& spec : {vectors(), images()}) {
     Case test(spec, small(), 5);

@@ -94,7 +94,7 @@ void DreamerPolicy::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey
     const auto fill = act_fill(key, step.first, N, numbers_.action, numbers_);
     if (actions_.takes_normals()) noise_normal_(numbers, fill);
     else noise_uniform_(numbers, fill);
-    action = actions_.draw(head, numbers);
+    action = actions_.draw(head, numbers, key.temperature);
   }
   columns_.to_environment(action, step.action);
   carry.parts[0].copy_(latent.deter);

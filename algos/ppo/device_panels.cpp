@@ -99,7 +99,8 @@ void DevicePanels::act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) 
                     .action_i32 = action_.discrete() ? step.action.data_ptr<int32_t>() : nullptr,
                     .action_f32 = action_.discrete() ? nullptr : step.action.data_ptr<float>(),
                     .log_prob = learning ? step.extra[log_prob_column].data_ptr<float>() : nullptr,
-                    .index = key.rows});
+                    .index = key.rows,
+                    .temperature = key.temperature});
 }
 
 void DevicePanels::values(const Batch& batch, at::Tensor& value) {

@@ -127,7 +127,8 @@ void HostPanels::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& k
              action_.discrete() ? step.action.data_ptr<int32_t>() + first * dims : nullptr,
          .action_f32 = action_.discrete() ? nullptr : step.action.data_ptr<float>() + first * dims,
          .log_prob = learning ? column(log_prob_column) + first : nullptr,
-         .index = key.rows ? key.rows + first : nullptr});
+         .index = key.rows ? key.rows + first : nullptr,
+         .temperature = key.temperature});
   }
 }
 

@@ -173,6 +173,13 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
   return request;
 }
 
+std::string Tdmpc2Policy::untempered() const {
+  if (!planner_) return "";
+  return "its actions are planned, and how far plans spread is said by tdmpc2.temperature, "
+         "tdmpc2.min_std and tdmpc2.max_std; with tdmpc2.mpc=false the policy alone acts, which "
+         "takes one";
+}
+
 at::Tensor Tdmpc2Policy::prior_action(const PlanRequest& request, ActMode mode) const {
   Autocast guard(context_.precision, context_.device);
   const auto head = model_->policy(request.latent, model_->embedding(request.task));
@@ -180,7 +187,9 @@ at::Tensor Tdmpc2Policy::prior_action(const PlanRequest& request, ActMode mode) 
   const auto mask = request.task.defined()
                         ? at::index_select(plan_options_.action_mask, 0, request.task)
                         : at::Tensor();
-  const auto draw = draw_policy(head.to(at::kFloat), drawn(request, false), mask);
+  at::Tensor noise = drawn(request, false);
+  if (request.key.temperature != 1) noise = noise * request.key.temperature;
+  const auto draw = draw_policy(head.to(at::kFloat), noise, mask);
   return mode == ActMode::mean ? draw.mean : draw.action;
 }
 

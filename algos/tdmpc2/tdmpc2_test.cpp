@@ -10,6 +10,7 @@
 #include "engine/host/machine.h"
 #include "engine/run/checkpoint.h"
 #include "tests/close.h"
+#include "tests/errors.h"
 #include "tests/folder.h"
 
 namespace maglev {
@@ -129,6 +130,27 @@ TEST(Tdmpc2, acts_at_random_within_the_bounds_until_the_seed_steps_are_made) {
   const ActKey judged{.seed = 3, .purpose = Purpose::eval, .step = 1};
   EXPECT_FALSE(
       at::equal(learner.act(ActMode::sample, judged, 1), learner.act(ActMode::sample, judged, 2)));
+}
+
+TEST(Tdmpc2, plans_take_no_temperature_and_the_policy_alone_does) {
+  Learner plans(vectors(), small());
+  EXPECT_TRUE(contains(plans.algo.policy().untempered(), "tdmpc2.mpc=false"));
+  Options alone = small();
+  alone.mpc = false;
+  Learner acts(vectors(), alone);
+  EXPECT_EQ(acts.algo.policy().untempered(), "");
+  const auto drawn = [&](float temperature) {
+    ActKey key = kLater;
+    key.purpose = Purpose::eval, key.temperature = temperature;
+    return acts.act(ActMode::sample, key);
+  };
+  const auto mean = acts.act(ActMode::mean, kLater);
+  EXPECT_TRUE(close(drawn(1e-9f), mean, 1e-6));
+  const auto far = [&](float temperature) {
+    return (drawn(temperature) - mean).abs().sum().item<double>();
+  };
+  EXPECT_GT(far(1), far(0.5f));
+  EXPECT_GT(far(0.5f), 0);
 }
 
 TEST(Tdmpc2, seeds_until_every_environment_has_an_episode_to_learn_from) {

@@ -27,6 +27,9 @@ struct ActKey {
   /// The index of each row in the whole batch, for rows picked out of one; null: they follow each
   /// other from row_from(TimeStep::first) on. On the device of the rows.
   const int64_t* rows = nullptr;
+  /// Above 0: what a policy draws is as if its logits were divided by this, and its deviations are
+  /// multiplied by it; 1: as it learned. Policies that cannot say so (Policy::untempered).
+  float temperature = 1;
 
   int64_t now() const { return step + (base ? *base : 0); }
   /// Of rows in host memory: the index of row `r` of those that begin at this process's row `begin`.

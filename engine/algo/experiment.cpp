@@ -39,6 +39,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
         "seconds in which nothing goes on after which one line says where the run stands, if that "
         "is 20 times the longest iteration too; it ends nothing; 0: never",
         {.min = 0, .max = 1e9, .unit = "seconds"});
+    t.add("price", run.price,
+          "what an hour of the machine costs, in whatever money: the run tells what it has cost so "
+          "far; 0: it does not",
+          {.min = 0, .max = 1e9, .unit = "an hour"});
     t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});

@@ -66,7 +66,7 @@ class Policy {
   /// threads may be here at once, each with a block of its own.
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
-  /// What act would draw from: log-probabilities [rows, categories] f32 of a step's categories, by
+  /// What act would draw from at temperature 1: log-probabilities [rows, categories] f32 of a step's categories, by
   /// head, without those its mask excludes (-inf). For searches and people who look; changes
   /// nothing, any number of threads at once. Undefined where actions are numbers, or it cannot
   /// tell.
@@ -102,6 +102,10 @@ class Policy {
   /// Whether act may be captured: its counters are on the device (ActKey::base), it reads nothing
   /// back, and keeps nothing from one call to the next but the carry.
   virtual bool capturable() const { return false; }
+
+  /// Why act cannot take ActKey::temperature, for people, e.g. "its actions are planned"; empty: it
+  /// can.
+  virtual std::string untempered() const { return "it does not say how it would draw by one"; }
 
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;

@@ -53,7 +53,8 @@ DeviceMemory device_memory() {
   constexpr auto kAll = size_t(c10::CachingAllocator::StatType::AGGREGATE);
   return {.in_use = stats.allocated_bytes[kAll].current,
           .reserved = stats.reserved_bytes[kAll].current,
-          .peak = stats.allocated_bytes[kAll].peak};
+          .peak = stats.allocated_bytes[kAll].peak,
+          .most_reserved = stats.reserved_bytes[kAll].peak};
 }
 
 void forget_device_peak() {

@@ -28,7 +28,8 @@ std::string bus_address(int index);
 /// What torch's allocator holds of the current device's memory, for tensors and for later ones.
 struct DeviceMemory {
   int64_t in_use = 0, reserved = 0;  ///< bytes; 0 in builds without device code
-  int64_t peak = 0;                  ///< the most in use since the last forget_device_peak()
+  /// The most of both since the last forget_device_peak().
+  int64_t peak = 0, most_reserved = 0;
 };
 DeviceMemory device_memory();
 void forget_device_peak();

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/words.h"
 #include "engine/algo/experiment.h"
@@ -83,6 +84,7 @@ int32_t draw(Rng& rng, int64_t n, const uint8_t* allowed) {
 
 Game as_trained(Game game) {
   game.acting.clear();
+  game.temperature = 1;
   return game;
 }
 
@@ -127,7 +129,8 @@ OpenGame::OpenGame(const EnvEntry& env, const GivenSettings& settings, int64_t r
             .placement = placement_,
             .pool = pool_,
             .rows = rows,
-            .acting = settings.acting} {}
+            .acting = settings.acting,
+            .temperature = settings.temperature} {}
 
 Carry BotPlayer::initial_carry(int64_t rows) {
   return {.parts = {at::zeros({rows, int64_t(kMaxBotState)}, at::kByte)}};
@@ -175,7 +178,25 @@ void RandomPlayer::act(TimeStep& step, Carry&, const ActKey& key) {
   rows.put_back(step);
 }
 
-void PolicyPlayer::act(TimeStep& step, Carry& carry, const ActKey& key) {
+PolicyPlayer::PolicyPlayer(Policy& policy, std::string name, ActMode mode, float temperature)
+    : Player(std::move(name)), policy_(&policy), mode_(mode), temperature_(temperature) {
+  if (temperature == 1) return;
+  if (!(temperature > 0 && temperature <= kMostTemperature))
+    throw Error(
+        printed("[player] a temperature must be above 0 and at most %g, got %g; the "
+                "likeliest action, to which 0 would lead, is mode mean (--actions mean)",
+                kMostTemperature, double(temperature)));
+  if (mode == ActMode::mean)
+    throw Error(
+        "[player] the likeliest action is the same at every temperature; draw actions (--actions "
+        "sample, mode sample), or leave the temperature out");
+  if (const std::string why = policy.untempered(); !why.empty())
+    throw Error("[player] " + this->name() + " takes no temperature: " + why + "; leave it out");
+}
+
+void PolicyPlayer::act(TimeStep& step, Carry& carry, const ActKey& given) {
+  ActKey key = given;
+  key.temperature = temperature_;
   const int64_t most = policy_->block_rows();
   if (step.rows() <= most) return policy_->act(step, carry, mode_, key);
   for (int64_t begin = 0; begin < step.rows(); begin += most) {
@@ -225,7 +246,7 @@ RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
   load_section(checkpoint, "algo", identity_of(*experiment_),
                [&](StateVisitor& v) { policy_->visit_state(v); });
   policy_->publish();
-  player_ = std::make_unique<PolicyPlayer>(*policy_, name(), mode);
+  player_ = std::make_unique<PolicyPlayer>(*policy_, name(), mode, game.temperature);
 }
 
 RunPlayer::~RunPlayer() = default;
@@ -256,9 +277,14 @@ Error no_player(const std::string& name, const EnvEntry& env,
 }
 
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode) {
+  std::unique_ptr<Player> scripted;
   for (const Bot& bot : game.env.bots)
-    if (name == bot.name) return std::make_unique<BotPlayer>(bot, name, game.params);
-  if (name == RandomPlayer::kRandom) return std::make_unique<RandomPlayer>(game.spec);
+    if (name == bot.name) scripted = std::make_unique<BotPlayer>(bot, name, game.params);
+  if (name == RandomPlayer::kRandom) scripted = std::make_unique<RandomPlayer>(game.spec);
+  if (scripted && game.temperature != 1)
+    throw Error("[player] " + name +
+                " follows no policy that a temperature could be of; leave it out, or name a run");
+  if (scripted) return scripted;
   if (const auto run = run_named(name)) return std::make_unique<RunPlayer>(*run, game, mode);
   throw no_player(name, game.env);
 }

@@ -28,6 +28,7 @@ struct Game {
   int64_t rows = 1;  ///< at once, at most
   /// name=value of settings that say how policies of runs act, for the runs that have them.
   std::vector<std::string> acting = {};
+  float temperature = 1;  ///< of what runs' policies draw (ActKey::temperature)
 };
 /// The same for rivals: how a policy acts is said of the one that is judged.
 Game as_trained(Game game);
@@ -35,6 +36,7 @@ Game as_trained(Game game);
 /// Settings that are given beside players: what the environment is, and how policies of runs act.
 struct GivenSettings {
   std::vector<std::string> env, acting;
+  float temperature = 1;  ///< of what policies of runs draw
 };
 /// Sorts name=value. One that is no env.* says how a policy acts (OptionTable::acting) of a run among
 /// `players`, names as of make_player. Throws Error that begins with `[where]`.
@@ -118,11 +120,15 @@ class BotPlayer : public Player {
   const void* params_;
 };
 
+/// Beyond it what a mask excludes might be drawn.
+constexpr double kMostTemperature = 1000;
+
 /// A policy as it stands. Does not own it.
 class PolicyPlayer : public Player {
  public:
-  PolicyPlayer(Policy& policy, std::string name, ActMode mode)
-      : Player(std::move(name)), policy_(&policy), mode_(mode) {}
+  /// `temperature` of what it draws: above 0, at most kMostTemperature, 1 as it learned. Throws
+  /// Error where the policy, or the mode, cannot take another.
+  PolicyPlayer(Policy& policy, std::string name, ActMode mode, float temperature = 1);
 
   int64_t block_rows() const override { return policy_->block_rows(); }
   Carry initial_carry(int64_t rows) override { return policy_->initial_carry(rows); }
@@ -135,6 +141,7 @@ class PolicyPlayer : public Player {
  private:
   Policy* policy_;
   ActMode mode_;
+  float temperature_;
 };
 
 /// The policy of a run, from a checkpoint.
@@ -173,8 +180,8 @@ void expect_same_columns(const class Experiment& trained, const std::string& fol
 Error no_player(const std::string& name, const EnvEntry& env,
                 const std::vector<std::string>& others = {});
 
-/// A player by name: a scripted one, or a run's policy (run_named). Throws Error that lists the
-/// former.
+/// A player by name: a scripted one, which takes no temperature, or a run's policy (run_named).
+/// Throws Error that lists the former.
 std::unique_ptr<Player> make_player(const std::string& name, const Game& game, ActMode mode);
 
 }  // namespace maglev

@@ -1,5 +1,9 @@
 #include "engine/play/player.h"
 
+#include <limits>
+#include <string>
+#include <vector>
+
 #include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
@@ -101,6 +105,53 @@ TEST(Player, one_that_is_not_there_is_answered_with_those_that_are) {
   const Game game = game_in(env, params, pool);
   const std::string message = error_of([&] { make_player("seeker", game, ActMode::sample); });
   EXPECT_TRUE(contains(message, "omniscient_seeker, proxy_seeker, random")) << message;
+}
+
+/// Remembers what it was asked to draw by.
+class Asked final : public Policy {
+ public:
+  explicit Asked(std::string untempered) : untempered_(std::move(untempered)) {}
+  int64_t block_rows() const override { return 2; }
+  void act(TimeStep&, Carry&, ActMode, const ActKey& key) override {
+    temperatures.push_back(key.temperature);
+  }
+  std::string untempered() const override { return untempered_; }
+  void visit_state(StateVisitor&) override {}
+
+  std::vector<float> temperatures;
+
+ private:
+  std::string untempered_;
+};
+
+TEST(Player, hands_a_temperature_to_a_policy_that_takes_one_and_refuses_it_for_others) {
+  Asked takes(""), refuses("its actions are planned");
+  TimeStep step;
+  step.action = at::zeros({3, 1}, at::kInt);
+  step.is_first = at::zeros({3}, at::kByte);
+  Carry carry;
+  PolicyPlayer(takes, "run", ActMode::sample, 0.5f).act(step, carry, {});
+  EXPECT_EQ(takes.temperatures, (std::vector<float>{0.5f, 0.5f}));
+  PolicyPlayer(refuses, "run", ActMode::sample).act(step, carry, {});
+  EXPECT_EQ(refuses.temperatures, (std::vector<float>{1, 1}));
+  const auto refused = [](Policy& policy, ActMode mode, float temperature) {
+    return error_of([&] { PolicyPlayer(policy, "run", mode, temperature); });
+  };
+  EXPECT_TRUE(contains(refused(refuses, ActMode::sample, 2), "its actions are planned"));
+  EXPECT_TRUE(contains(refused(takes, ActMode::sample, 0), "--actions mean"));
+  for (const float wrong : {-1.f, 2000.f, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_TRUE(contains(refused(takes, ActMode::sample, wrong), "above 0")) << wrong;
+  EXPECT_TRUE(contains(refused(takes, ActMode::mean, 2), "the same at every temperature"));
+
+  // nor is it silent where nobody has a policy
+  const EnvEntry& env = find_env("cartpole");
+  const EnvParams params(env, {});
+  ThreadPool pool(1);
+  Game game = game_in(env, params, pool);
+  game.temperature = 2;
+  EXPECT_TRUE(contains(error_of([&] { make_player("random", game, ActMode::sample); }),
+                       "no policy that a temperature could be of"));
+  EXPECT_EQ(as_trained(game).temperature, 1);
 }
 
 TEST(Player, lives_of_an_evaluation_are_all_its_steps) {

@@ -405,6 +405,9 @@ void Session::remember(const std::string& text) {
 void Session::push(bool wait) {
   while (auto row = trainer_.report().next_row(wait)) {
     monitor_.add_to(*row);
+    constexpr double kHour_s = 3600;
+    if (options().price > 0)
+      row->values.emplace_back("machine/cost", options().price * row->seconds / kHour_s);
     if (!row->bound_by.empty()) status_.bound_by = row->bound_by;
     if (hooks_.row) {
       const auto hook = trace::stage("hook row");

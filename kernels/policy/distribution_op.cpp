@@ -42,17 +42,18 @@ at::Tensor sample(const ActionSpec& spec, const DistParams& p, ActMode mode, con
     } else {
       auto noise = at::empty(p.logits.sizes(), p.logits.options());
       philox_normal_(noise, fill);
-      action.copy_(p.logits + at::exp(p.log_std) * noise);
+      action.copy_(p.logits + at::exp(p.log_std) * key.temperature * noise);
     }
     return gaussian_log_prob(p, action);
   }
   auto logits = masked(p);
   at::Tensor noise;
   if (mode == ActMode::sample) {
-    // the largest of logits plus Gumbel noise is a draw from their softmax
+    // the largest of logits plus Gumbel noise is a draw from their softmax; of logits over a
+    // temperature it is where the noise is so many times as large
     noise = at::empty(logits.sizes(), logits.options());
     philox_uniform_(noise, fill);
-    noise.log_().neg_().log_().neg_().add_(logits);
+    noise.log_().neg_().log_().mul_(-key.temperature).add_(logits);
   } else {
     noise = logits;
   }

@@ -20,7 +20,8 @@ struct DistParams {
 };
 
 /// Writes action [B, dims] (i32 or f32); returns log-probability [B] f32. Rows' numbers come from
-/// `key` and first_row.
+/// `key` and first_row; key.temperature changes what is drawn, the log-probability stays the
+/// policy's own.
 at::Tensor sample(const ActionSpec& spec, const DistParams& params, ActMode mode, const ActKey& key,
                   int64_t first_row, at::Tensor& action);
 

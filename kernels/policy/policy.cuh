@@ -98,7 +98,7 @@ __device__ inline float sample_heads(const SampleArgs& args, const DevicePolicy&
       float score = masked_logit(p, row, at, column);
       if (!args.mean) {
         if (column % 4 == 0) block = philox_row_block(fill, at, column / 4);
-        score -= logf(-logf(open_uniform(block.word[column % 4])));
+        score -= args.temperature * logf(-logf(open_uniform(block.word[column % 4])));
       }
       if (k == 0 || score > best) best = score, chosen = k;
     }
@@ -121,7 +121,8 @@ __device__ inline float sample_gaussian(const SampleArgs& args, const DevicePoli
         radius = sqrtf(-2.f * logf(open_uniform(block.word[0])));
         angle = 6.28318530717958648f * open_uniform(block.word[1]);
       }
-      action += expf(p.log_std[i]) * (radius * (i % 2 == 0 ? cosf(angle) : sinf(angle)));
+      action += args.temperature * expf(p.log_std[i]) *
+                (radius * (i % 2 == 0 ? cosf(angle) : sinf(angle)));
     }
     args.action_f32[at * p.dims + i] = action;
     log_prob += gaussian_log_prob(p, i, gaussian_distance(p, row, i, action));

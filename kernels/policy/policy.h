@@ -26,6 +26,9 @@ struct SampleArgs {
   float* log_prob;      ///< [rows], written, or null; summed over heads or dimensions
   /// [rows] the index of each row, in place of first_row + r; null: those. Where the kernel runs.
   const int64_t* index = nullptr;
+  /// Noise is multiplied by it: a draw from the softmax of logits / temperature, or by deviations
+  /// times as large. log_prob stays the policy's own.
+  float temperature = 1;
 };
 void policy_sample_cpu(const SampleArgs& args);
 /// On `stream` (a cudaStream_t) for any number of rows and at most kMostDeviceHeads heads; pointers

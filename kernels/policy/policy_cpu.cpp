@@ -98,6 +98,7 @@ HWY_INLINE V sample_heads(D d, const SampleArgs& args, int64_t at) {
   const int64_t rows = std::min(int64_t(lanes), p.rows - at);
   HWY_ALIGN uint32_t words[4 * hn::MaxLanes(D())];
   HWY_ALIGN int32_t action[hn::MaxLanes(D())];
+  const V temperature = hn::Set(d, args.temperature);
   V log_prob = hn::Zero(d);
   for (int64_t h = 0, begin = 0; h < p.head_count; begin += p.heads[h++]) {
     // the largest of logits, or of logits plus Gumbel noise
@@ -111,7 +112,7 @@ HWY_INLINE V sample_heads(D d, const SampleArgs& args, int64_t at) {
         // a block is four numbers: it serves four categories, across heads too
         if (column % 4 == 0) philox_rows(unsigned_integers, args, at, column / 4, words);
         const V uniform = uniform_of(d, words + size_t(column % 4) * lanes);
-        score = logit - log_vector(d, hn::Neg(log_vector(d, uniform)));
+        score = hn::NegMulAdd(temperature, log_vector(d, hn::Neg(log_vector(d, uniform))), logit);
       }
       // the first category is better than none
       const auto better = k == 0 ? hn::Eq(best, best) : hn::Gt(score, best);
@@ -139,6 +140,7 @@ HWY_INLINE V sample_gaussian(D d, const SampleArgs& args, int64_t at) {
   const int64_t rows = std::min(int64_t(lanes), p.rows - at);
   HWY_ALIGN uint32_t words[4 * hn::MaxLanes(D())];
   HWY_ALIGN float action[hn::MaxLanes(D())];
+  const V temperature = hn::Set(d, args.temperature);
   V log_prob = hn::Zero(d), sine = hn::Zero(d), cosine = hn::Zero(d), radius = hn::Zero(d);
   for (int64_t i = 0; i < p.dims; ++i) {
     const V mean = hn::Load(d, p.logits + i * p.stride + at), log_std = hn::Set(d, p.log_std[i]);
@@ -151,7 +153,8 @@ HWY_INLINE V sample_gaussian(D d, const SampleArgs& args, int64_t at) {
         const V angle = hn::Set(d, 6.28318530717958648f) * uniform_of(d, words + lanes);
         sine_cosine(d, angle, sine, cosine);
       }
-      drawn = hn::MulAdd(exp_vector(d, log_std), radius * (i % 2 == 0 ? cosine : sine), mean);
+      drawn = hn::MulAdd(temperature * exp_vector(d, log_std),
+                         radius * (i % 2 == 0 ? cosine : sine), mean);
     }
     hn::Store(drawn, d, action);
     for (int64_t r = 0; r < rows; ++r) args.action_f32[(at + r) * p.dims + i] = action[r];

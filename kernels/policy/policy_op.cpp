@@ -91,9 +91,9 @@ PolicyInputs policy_inputs(std::vector<int64_t> heads, int64_t dims, bool masked
 
 std::vector<KernelCase> policy_cases(at::Device device) {
   std::vector<KernelCase> list;
-  auto add = [&](const char* name, PolicyInputs in, ActMode mode) {
+  auto add = [&](const char* name, PolicyInputs in, ActMode mode, float temperature = 1) {
     const int64_t B = in.params.logits.size(0), width = in.params.logits.size(1);
-    const ActKey key{.seed = 7, .step = 3};
+    const ActKey key{.seed = 7, .step = 3, .temperature = temperature};
     auto empty_action = [=] {
       auto dtype = in.spec.discrete() ? at::kInt : at::kFloat;
       return at::empty({B, in.spec.dims()}, in.params.logits.options().dtype(dtype));
@@ -127,6 +127,8 @@ std::vector<KernelCase> policy_cases(at::Device device) {
     add("heads=5,3 masked", policy_inputs({5, 3}, 0, true, B, device), ActMode::sample);
     add("heads=5,3 mean", policy_inputs({5, 3}, 0, true, B, device), ActMode::mean);
     add("gaussian dims=3", policy_inputs({}, 3, false, B, device), ActMode::sample);
+    add("heads=5,3 masked T=2", policy_inputs({5, 3}, 0, true, B, device), ActMode::sample, 2);
+    add("gaussian dims=3 T=2", policy_inputs({}, 3, false, B, device), ActMode::sample, 2);
     add("gaussian dims=3 mean", policy_inputs({}, 3, false, B, device), ActMode::mean);
   }
   return list;
@@ -153,7 +155,8 @@ at::Tensor policy_sample(const ActionSpec& spec, const DistParams& p, ActMode mo
                    .action_i32 = spec.discrete() ? action.data_ptr<int32_t>() + offset : nullptr,
                    .action_f32 = spec.discrete() ? nullptr : action.data_ptr<float>() + offset,
                    .log_prob = log_prob.data_ptr<float>() + first,
-                   .index = key.rows ? key.rows + first : nullptr});
+                   .index = key.rows ? key.rows + first : nullptr,
+                   .temperature = key.temperature});
   });
   return log_prob;
 }

@@ -63,6 +63,36 @@ TEST(Policy, a_row_picked_by_its_index_draws_what_it_draws_in_its_place) {
   }
 }
 
+// over 100,000 draws of one row of logits each: what is drawn is of logits over the temperature
+TEST(Policy, a_temperature_divides_logits_and_multiplies_deviations) {
+  at::manual_seed(6);
+  const int64_t n = 40000;
+  const auto row = at::tensor({0.3f, -1.f, 2.f, 0.f, 1.1f});
+  const DistParams all{.logits = row.repeat({n, 1})};
+  for (const float temperature : {0.5f, 1.f, 3.f}) {
+    const auto expected = at::softmax(row / temperature, 0).to(at::kDouble) * n;
+    for (auto draw : {policy_sample, sample}) {
+      auto action = actions(heads({5}), n);
+      const auto log_prob = draw(heads({5}), all, ActMode::sample,
+                                 {.seed = 9, .temperature = temperature}, 0, action);
+      const auto counts = at::bincount(action.flatten(), {}, 5).to(at::kDouble);
+      EXPECT_LT(((counts - expected).square() / expected).sum().item<double>(), 23.5)
+          << temperature;  // 4 degrees, p = 0.0001
+      // the policy's own, whatever it drew by
+      EXPECT_TRUE(close(log_prob, policy_log_prob(heads({5}), all, action).log_prob, 2e-6));
+    }
+  }
+  const DistParams g{.logits = at::randn({333, 3}), .log_std = at::randn({3}) * 0.5};
+  for (auto draw : {policy_sample, sample}) {
+    auto once = actions(continuous(3), 333), twice = once.clone(), almost_mean = once.clone();
+    draw(continuous(3), g, ActMode::sample, {.seed = 9}, 0, once);
+    draw(continuous(3), g, ActMode::sample, {.seed = 9, .temperature = 2}, 0, twice);
+    draw(continuous(3), g, ActMode::sample, {.seed = 9, .temperature = 1e-9f}, 0, almost_mean);
+    EXPECT_TRUE(close(twice - g.logits, 2 * (once - g.logits), 4e-6));
+    EXPECT_TRUE(close(almost_mean, g.logits, 1e-6));
+  }
+}
+
 // the ratio of a policy that did not move is exactly 1 because of this
 TEST(Policy, the_log_probability_of_a_draw_is_the_recomputed_one_to_the_bit) {
   at::manual_seed(2);

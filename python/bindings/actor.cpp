@@ -13,7 +13,7 @@ namespace maglev::python {
 
 Actor::Actor(const std::string& run, const std::string& checkpoint,
              const std::vector<std::string>& settings, const std::string& device, ActMode mode,
-             uint64_t seed)
+             float temperature, uint64_t seed)
     : seed_(seed) {
   const Claim claim;
   const auto named = run_named(run);
@@ -24,15 +24,17 @@ Actor::Actor(const std::string& run, const std::string& checkpoint,
                                      in_name ? named->checkpoint : checkpoint, settings, device);
   game_.emplace(game_of(run_->experiment(), run_->placement(), run_->pool()));
   policy_ = &run_->policy();
-  player_ = std::make_unique<PolicyPlayer>(*policy_, run_->experiment().algo().name, mode);
+  player_ =
+      std::make_unique<PolicyPlayer>(*policy_, run_->experiment().algo().name, mode, temperature);
 }
 
 Actor::Actor(Envs& envs, const std::string& name, const std::vector<std::string>& settings,
-             ActMode mode, uint64_t seed)
+             ActMode mode, float temperature, uint64_t seed)
     : seed_(seed), busy_(&envs.busy()) {
   const Claim claim;
   game_.emplace(envs.game());
   game_->acting = sorted_settings("player", settings, {name}).acting;
+  game_->temperature = temperature;
   player_ = make_player(name, *game_, mode);
   if (auto* run = dynamic_cast<RunPlayer*>(player_.get())) policy_ = &run->policy();
 }

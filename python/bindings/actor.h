@@ -23,11 +23,11 @@ class Actor {
   /// The policy that a run saved, in the environment it was trained in. Throws Error.
   Actor(const std::string& run, const std::string& checkpoint,
         const std::vector<std::string>& settings, const std::string& device, ActMode mode,
-        uint64_t seed);
+        float temperature, uint64_t seed);
   /// Who is called `name` where `envs` are played (make_player). `settings`: name=value of how it
   /// acts. `envs` outlive it. Throws Error.
   Actor(Envs& envs, const std::string& name, const std::vector<std::string>& settings, ActMode mode,
-        uint64_t seed);
+        float temperature, uint64_t seed);
 
   const EnvSpec& spec() const { return game_->spec; }
   const Game& game() const { return *game_; }

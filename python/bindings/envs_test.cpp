@@ -74,7 +74,7 @@ TEST(PythonEnvs, a_step_that_is_refused_changes_nothing) {
 TEST(PythonEnvs, step_on_cuda_as_on_the_processor) {
   for (const char* name : {"cartpole", "goodhart", "pendulum", "kg"}) {
     Envs host(asked(name, at::kCPU)), device(asked(name, at::kCUDA));
-    Actor random(host, "random", {}, ActMode::sample, /*seed=*/1);
+    Actor random(host, "random", {}, ActMode::sample, /*temperature=*/1, /*seed=*/1);
     host.reset(), device.reset();
     EnvsState kept = device.keep();
     for (int t = 0; t < 30; ++t) {

@@ -85,16 +85,20 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
     settings = env_settings(trained->table());
   }
   settings.insert(settings.end(), request.settings.begin(), request.settings.end());
-  const OpenGame open(find_env(environment),
-                      sorted_settings("evaluate", settings, {request.player}), kMostEvalEnvs);
+  GivenSettings given = sorted_settings("evaluate", settings, {request.player});
+  given.temperature = request.temperature;
+  const OpenGame open(find_env(environment), given, kMostEvalEnvs);
   const Game& game = open.game();
   std::unique_ptr<Player> player, rival;
+  if (function && request.temperature != 1)
+    throw Error("[evaluate] a function draws by itself: leave out the temperature");
   if (function) player = std::make_unique<FunctionPlayer>(function, game.spec);
   else player = make_player(request.player, game, request.mode);
   EvalOptions options = request.options;
   if (!request.against.empty()) {
     Game theirs = as_trained(game);
     theirs.acting = sorted_settings("evaluate", request.against_settings, {request.against}).acting;
+    theirs.temperature = request.against_temperature;
     rival = make_player(request.against, theirs, request.against_mode);
     options.against = rival.get();
   }

@@ -35,8 +35,10 @@ struct EvaluateRequest {
   std::string environment = {};  ///< empty: the run's, with its settings
   std::vector<std::string> settings = {};  ///< env.name=value
   ActMode mode = ActMode::mean;
+  float temperature = 1;     ///< of what a run's policy draws
   std::string against = {};  ///< in games of two; empty: the player plays all agents
   ActMode against_mode = ActMode::sample;
+  float against_temperature = 1;
   std::vector<std::string> against_settings = {};  ///< name=value of how that one acts
   EvalOptions options = {};
 };

@@ -321,15 +321,16 @@ void bind_actors(py::module_& m) {
   py::class_<Actor>(m, "Actor")
       .def(py::init([](const std::string& run, const std::string& checkpoint,
                        const std::vector<std::string>& settings, const std::string& device,
-                       const std::string& mode, uint64_t seed) {
+                       const std::string& mode, float temperature, uint64_t seed) {
         const py::gil_scoped_release unlocked;
-        return std::make_unique<Actor>(run, checkpoint, settings, device, mode_of(mode), seed);
+        return std::make_unique<Actor>(run, checkpoint, settings, device, mode_of(mode),
+                                       temperature, seed);
       }))
       .def(
           py::init([](Envs& envs, const std::string& name, const std::vector<std::string>& settings,
-                      const std::string& mode, uint64_t seed) {
+                      const std::string& mode, float temperature, uint64_t seed) {
             const py::gil_scoped_release unlocked;
-            return std::make_unique<Actor>(envs, name, settings, mode_of(mode), seed);
+            return std::make_unique<Actor>(envs, name, settings, mode_of(mode), temperature, seed);
           }),
           py::keep_alive<1, 2>())
       .def_property_readonly("name", [](Actor& a) { return a.player().name(); })
@@ -379,16 +380,19 @@ void bind_jobs(py::module_& m) {
   });
   m.def("evaluate",
         [](const py::object& player, const std::string& environment,
-           std::vector<std::string> settings, const std::string& mode, const std::string& against,
-           const std::string& against_mode, std::vector<std::string> against_settings,
-           int64_t episodes, int64_t steps, int64_t envs, uint64_t seed) {
+           std::vector<std::string> settings, const std::string& mode, float temperature,
+           const std::string& against, const std::string& against_mode, float against_temperature,
+           std::vector<std::string> against_settings, int64_t episodes, int64_t steps, int64_t envs,
+           uint64_t seed) {
           EvaluateRequest request{
               .player = py::isinstance<py::str>(player) ? player.cast<std::string>() : "",
               .environment = environment,
               .settings = std::move(settings),
               .mode = mode_of(mode),
+              .temperature = temperature,
               .against = against,
               .against_mode = mode_of(against_mode),
+              .against_temperature = against_temperature,
               .against_settings = std::move(against_settings),
               .options = {.episodes = episodes, .steps = steps, .envs = envs, .seed = seed}};
           request.options.stop = [](int64_t) { return interrupted(); };

@@ -41,8 +41,8 @@ class Envs:
     def restore(self, state: State) -> None: ...
 
 class Actor:
-    # a run's policy (run, checkpoint, settings, device, mode, seed), or a player of envs (envs, name,
-    # settings, mode, seed)
+    # a run's policy (run, checkpoint, settings, device, mode, temperature, seed), or a player of envs (envs, name,
+    # settings, mode, temperature, seed)
     def __init__(self, *who: Any) -> None: ...
     @property
     def name(self) -> str: ...
@@ -81,8 +81,10 @@ def evaluate(
     environment: str,
     settings: list[str],
     mode: str,
+    temperature: float,
     against: str,
     against_mode: str,
+    against_temperature: float,
     against_settings: list[str],
     episodes: int,
     steps: int,

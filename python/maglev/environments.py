@@ -133,21 +133,23 @@ class Envs:
     def sample(self) -> torch.Tensor:
         """Random actions, of those that are allowed."""
         if self._sampler is None:
-            self._sampler = _engine.Actor(self._engine, "random", [], "sample", 1)
+            self._sampler = _engine.Actor(self._engine, "random", [], "sample", 1, 1)
         columns, mask, is_first = self._engine.shown(False)
         return actions_of(self.spec, self._sampler.act(columns, mask, is_first))
 
-    def player(self, name, *, mode: str = "", seed: int = 1):
+    def player(self, name, *, mode: str = "", temperature: float | None = None, seed: int = 1):
         """Who plays here: one of `players`, a run's folder (FOLDER@CHECKPOINT), a Run or a Policy. Its act() needs no
         observation: it sees what is there.
 
         mode: mean, the likeliest action, or sample; empty: a Policy's own, else sample.
+        temperature: as load's; None: a Policy's own, else 1.
         """
         from maglev.policies import Policy, acting_of, name_of
 
-        how = acting_of(name, mode)
-        actor = _engine.Actor(self._engine, name_of(name), how.settings, how.mode, seed)
-        return Policy(actor, name_of(name), how.mode, [*self.settings, *how.settings], envs=self)
+        how = acting_of(name, mode, temperature)
+        actor = _engine.Actor(self._engine, name_of(name), how.settings, how.mode, how.temperature, seed)
+        settings = [*self.settings, *how.settings]
+        return Policy(actor, name_of(name), how.mode, how.temperature, settings, envs=self)
 
     def totals(self) -> dict:
         """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each

@@ -23,26 +23,37 @@ class Acting(NamedTuple):
     """How somebody acts."""
 
     mode: str
+    temperature: float
     settings: list[str]  # name=value that are to differ from training; none of the environment's
 
 
-def acting_of(player, mode: str = "") -> Acting:
-    """How who is named so, or a Policy, acts: in `mode` where one is given, else a Policy as it does, others sample."""
+def acting_of(player, mode: str = "", temperature: float | None = None) -> Acting:
+    """How who is named so, or a Policy, acts: as it is given, else a Policy as it does, others sample."""
     if not isinstance(player, Policy):
-        return Acting(mode or "sample", [])
-    return Acting(mode or player.mode, [s for s in player.settings if not s.startswith("env.")])
+        return Acting(mode or "sample", 1 if temperature is None else temperature, [])
+    mode = mode or player.mode
+    if temperature is None:
+        temperature = player.temperature if mode == "sample" else 1
+    return Acting(mode, temperature, [s for s in player.settings if not s.startswith("env.")])
 
 
 class Policy:
     """Acts on rows of observations and, where it is recurrent, remembers them from call to call."""
 
     def __init__(
-        self, engine: _engine.Actor, player: str, mode: str, settings: Settings = None, envs: Envs | None = None
+        self,
+        engine: _engine.Actor,
+        player: str,
+        mode: str,
+        temperature: float = 1,
+        settings: Settings = None,
+        envs: Envs | None = None,
     ):
         self._engine = engine
         self._envs = envs
         self.player = player  # as evaluate() and `maglev eval` name it: FOLDER@CHECKPOINT, or a scripted player
         self.mode = mode
+        self.temperature = temperature
         self.settings = assignments(settings)  # that are to differ from training
         self.spec = Spec(engine.spec)
 
@@ -96,9 +107,9 @@ class Policy:
         return columns, mask, is_first, single
 
     def log_probs(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
-        """What act draws from: [rows, categories] f32, heads one after the other, -inf where the mask forbids. None
-        where actions are numbers, or who acts cannot tell: PPO's policies can, but for those with ppo.network.memory, of
-        which an observation alone does not say.
+        """What act draws from at temperature 1: [rows, categories] f32, heads one after the other, -inf where the mask
+        forbids. None where actions are numbers, or who acts cannot tell: PPO's policies can, but for those with
+        ppo.network.memory, of which an observation alone does not say.
         """
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.log_probs(columns, mask)
@@ -124,6 +135,7 @@ def load(
     *,
     checkpoint: str = "latest",
     mode: str = "mean",
+    temperature: float = 1,
     settings: Settings = None,
     device: str = "",
     seed: int = 1,
@@ -132,15 +144,16 @@ def load(
 
     run: its folder, or a Run. checkpoint: latest, best, or one by name.
     mode: mean, the likeliest action, or sample.
+    temperature: of mode sample: draws from logits over it, and by deviations times it; 1: as it learned.
     settings: name=value that are to differ from training, such as where files lie.
     device: empty: where it was trained.
     """
-    actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, seed)
+    actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, temperature, seed)
     # FOLDER/checkpoints/CHECKPOINT, or one that lies elsewhere
     saved = Path(actor.checkpoint).resolve()
     own = saved.parent.name == "checkpoints"
     player = f"{saved.parents[1]}@{saved.name}" if own else f"{Path(name_of(run)).resolve()}@{saved}"
-    return Policy(actor, player, mode, settings)
+    return Policy(actor, player, mode, temperature, settings)
 
 
 def evaluate(
@@ -149,6 +162,7 @@ def evaluate(
     *,
     settings: Settings = None,
     mode: str = "",
+    temperature: float | None = None,
     against: str | Policy = "",
     episodes: int = 100,
     steps: int = 0,
@@ -163,6 +177,7 @@ def evaluate(
     environment: by name; of a run, or a Policy, it is its own where it is empty.
       What `maglev eval` would tell of it beforehand (a graph that changed, a setting in vain) is a warning.
     mode: mean, the likeliest action, or sample; empty: a Policy's own, else mean.
+    temperature: as load's; None: a Policy's own, else 1.
     against: who plays the second agent: a name, which samples, or a Policy, which acts as it does by itself, with its
       mode and settings. Empty: the player plays all agents.
     episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
@@ -172,7 +187,7 @@ def evaluate(
         # a run's knows its environment by itself, with the settings it was trained in
         environment = environment or ("" if player.checkpoint else player.environment)
         settings = [*player.settings, *assignments(settings)]
-        mode = mode or player.mode
+        mode, temperature, _ = acting_of(player, mode, temperature)
     if callable(player):
         if not environment:
             raise _engine.Error("[evaluate] a function wants to know the environment it plays")
@@ -191,6 +206,6 @@ def evaluate(
             warnings.warn(note, stacklevel=2)
     rival = acting_of(against)
     return _engine.evaluate(
-        judged, environment, assignments(settings), mode or "mean",
-        name_of(against), rival.mode, rival.settings, episodes, steps, envs, seed,
+        judged, environment, assignments(settings), mode or "mean", 1 if temperature is None else temperature,
+        name_of(against), rival.mode, rival.temperature, rival.settings, episodes, steps, envs, seed,
     )  # fmt: skip

@@ -279,6 +279,19 @@ Line gpu_line(const View& view, const Terminal& terminal) {
   return line;
 }
 
+// what the run has cost and, at its present rate, will have cost; nothing where no price is known
+std::vector<Line> cost_lines(const View& view, bool over) {
+  const double cost = view.figure("machine/cost");
+  if (std::isnan(cost)) return {};
+  Line line = labelled("cost").add(figure_text(cost), Ink::bold);
+  const double whole_s = view.elapsed_s + view.left_s();
+  if (!over && view.row.seconds > 0 && std::isfinite(whole_s))
+    line.add(" so far, ", Ink::dim)
+        .add(figure_text(cost * whole_s / view.row.seconds), Ink::bold)
+        .add(" in all", Ink::dim);
+  return {line};
+}
+
 // advice is read to its end: whole words, below each other behind the label
 std::vector<Line> bound_lines(const View& view, const Terminal& terminal) {
   std::vector<Line> lines;
@@ -368,6 +381,7 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
     if (!view.gpu.empty()) all.push_back({gpu_line(view, terminal), gpu});
+    for (const Line& line : cost_lines(view, /*over=*/false)) all.push_back({line, gpu});
     for (const Line& line : bound_lines(view, terminal)) all.push_back({line, bound});
   }
   // the line below the region holds the cursor
@@ -440,6 +454,7 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
         .add(" at " + count_text(double(view.best_step)) + " steps");
   lines.push_back(reached);
   if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view));
+  for (const Line& line : cost_lines(view, /*over=*/true)) lines.push_back(line);
   if (terminal.live)
     for (Line& line : lines) line = line.fitted(terminal.columns, terminal.unicode);
   if (!view.bound_by.empty()) lines.push_back(labelled("bound by").add(view.bound_by));

@@ -184,6 +184,17 @@ TEST(Console, what_the_gpu_does_stands_above_what_bounds_the_run_until_it_is_tol
   EXPECT_NE(plain_line(view).find("gpu=26%"), std::string::npos);
 }
 
+TEST(Console, what_a_run_costs_is_told_with_what_it_will_have_cost) {
+  const Terminal terminal{.live = true, .unicode = true, .columns = 100, .rows = 40};
+  View view = view_of_a_run();
+  EXPECT_EQ(joined(texts(live_lines(view, terminal))).find(" cost "), std::string::npos);
+  // half of the steps in as long as the other half will take
+  view.row.values.emplace_back("machine/cost", 0.25);
+  EXPECT_EQ(texts(live_lines(view, terminal)).back(), " cost      0.2500 so far, 0.5000 in all");
+  EXPECT_NE(joined(texts(summary_lines(view, terminal, "finished"))).find(" cost      0.2500\n"),
+            std::string::npos);
+}
+
 TEST(Console, a_high_terminal_draws_a_higher_chart) {
   const auto lines_at = [](int rows) {
     const Terminal terminal{.live = true, .unicode = true, .columns = 120, .rows = rows};

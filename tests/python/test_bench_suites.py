@@ -47,6 +47,14 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path)
         ("run", "ppo"): "run wants <algorithm> <environment>",
         ("run", "ppo", "cartpole", "--devices", "cpu"): "--devices is of bench --suite and says nothing to run",
         ("run", "ppo", "cartpole", "--at-least", "fast"): "--at-least",
+        ("run", "ppo", "cartpole", "--against", "ppo.epcohs=2"): "did you mean ppo.epochs",
+        ("run", "ppo", "cartpole", "--against", "ppo.epochs"): "--against takes name=value",
+        ("run", "ppo", "cartpole", "ppo.epochs=2", "--against", "ppo.epochs=2"): "is what 'as given' is already",
+        ("run", "ppo", "cartpole", "--against", "train.steps=5"): "as long as --seconds says",
+        ("run", "ppo", "cartpole", "--against", "threads=1", "--at-least", 3): "--at-least is of one run",
+        ("run", "ppo", "cartpole", "--against", "threads=1", "--log", tmp_path): "folder",
+        ("run", "ppo", "cartpole", "--note", "x"): "--note is written by --log",
+        ("--suite", "ops", "--log", tmp_path / "log"): "--log is of bench run",
         ("--baseline", torn): "must hold timings as bench --json writes them",
     }
     for words, answer in refusals.items():
@@ -83,6 +91,37 @@ def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_pa
     assert 'was measured with ppo.epochs="' in other.stderr and other.stderr.count("was measured") == 1
     # what training refuses is refused
     assert engine(*words, "train.memory_limit=100K").returncode == 2
+
+
+def test_two_settings_of_a_run_are_measured_in_turn_and_remembered(engine, tmp_path):
+    kept, log = tmp_path / "both.json", tmp_path / "history.jsonl"
+    words = ("bench", "run", "ppo", "cartpole", "--rounds", 3, "env.count=8", "ppo.rollout=32", "threads=1")
+    done = engine(*words, "--against", "ppo.epochs=60", "--json", kept, "--log", log, "--note", "more epochs")
+    assert done.returncode == 0, done.stderr
+    turns = [line.split(": ")[0] for line in done.stderr.splitlines() if line.endswith("steps/s")]
+    assert turns == ["as given", "ppo.epochs=60"] * 3
+    assert "ppo.epochs=60, round by round: " in done.stdout
+    first, second = json.loads(kept.read_text())["arms"]
+    assert first["changes"] == [] and second["changes"] == ["ppo.epochs=60"]
+    assert first["settings"]["threads"] == second["settings"]["threads"] == "1"
+    assert second["verdict"] == "slower" and len(second["ratios"]) == 3 and second["ratio"] < 0.8
+    for arm in (first, second):
+        assert len(arm["seconds"]) == 3 and arm["low"] <= arm["steps_per_second"] <= arm["high"]
+        assert arm["steps_per_iteration"] == 256 and 10 < arm["peak_mib"] < 10_000
+    # a run by itself goes into the same history
+    done = engine(*words, "--log", log)
+    assert done.returncode == 0 and "iteration " in done.stdout and "peak memory " in done.stdout, done.stderr
+    beside, alone = [json.loads(line) for line in log.read_text().splitlines()]
+    assert beside["what"] == alone["what"] == "ppo cartpole" and beside["note"] == "more epochs"
+    assert "ppo.epochs=60" in beside["settings"] and "ppo.epochs=60" not in alone["settings"]
+    assert beside["ratio"] == second["ratio"] and "ratio" not in alone
+    assert beside["before"]["steps_per_second"] == first["steps_per_second"]
+
+
+def test_a_side_that_cannot_be_trained_is_named(engine):
+    words = ("bench", "run", "ppo", "cartpole", "--rounds", 3, "env.count=8", "ppo.rollout=32", "threads=1")
+    done = engine(*words, "--against", "train.memory_limit=100K")
+    assert done.returncode == 2 and "train.memory_limit=100K: " in done.stderr, done.stderr
 
 
 def test_a_machine_that_is_not_at_rest_is_told(engine):

@@ -222,6 +222,55 @@ def test_a_setting_that_changes_nothing_as_the_others_are_is_told(planning_run, 
     assert engine(verb[0], planning_run, *verb[1:], "tdmpc2.iterations=3").stderr == ""
 
 
+def test_actions_are_drawn_at_a_temperature(run, engine):
+    words = ("eval", run, "--episodes", 4, "--against", "weak", "--json")
+    reports = {}
+    for temperature in ((), ("1",), ("0.01",), ("100",)):
+        done = engine(*words, *(("--temperature", *temperature) if temperature else ("--actions", "sample")))
+        assert done.returncode == 0, done.stderr
+        (reports[temperature],) = json.loads(done.stdout)["results"]
+        assert reports[temperature]["actions"] == "sample"
+    kept = [{k: v for k, v in report.items() if k != "seconds"} for report in reports.values()]
+    # 1 is as it learned, to the bit
+    assert kept[0] == kept[1] and "temperature" not in kept[1]
+    assert kept[2]["temperature"] == pytest.approx(0.01) and kept[3]["temperature"] == 100
+    assert len({json.dumps(one["returns"]) for one in kept}) == 3
+    # another way to name it, and the table
+    named = engine("eval", "hockey_duel", run, "--episodes", 4, "--temperature", 100, "--against", "weak", "env.max_steps=20")
+    assert named.returncode == 0 and "sample, T = 100" in named.stdout, named.stderr
+    asked = (("--actions", "sample"), ("--temperature", 1), ("--temperature", 50))
+    played = [engine("play", run, "--fast", *how).stdout for how in asked]
+    assert "return of" in played[0] and played[0] == played[1] != played[2]
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--temperature", "0"], "--actions mean"),
+        (["--temperature", "-1"], "--temperature must be a number from 0 to 1000"),
+        (["--temperature", "2", "--actions", "mean"], "leave out --temperature or --actions mean"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["eval", "play"])
+def test_a_temperature_that_cannot_be_is_refused(run, engine, verb, words, said):
+    done = engine(verb, run, *words)
+    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_temperature_is_of_policies_that_draw_by_one(planning_run, run, engine):
+    for words, said in (
+        (("eval", planning_run, "--temperature", 2), "its actions are planned"),
+        (("play", planning_run, "--fast", "--temperature", 2), "its actions are planned"),
+        (("eval", "hockey_duel", "weak", "--temperature", 2), "no policy that a temperature could be of"),
+        (("play", "hockey_duel", "weak", "--temperature", 2), "none plays"),
+        (("eval", run, "--temperature", 2, "--quantile", 0.5, "--base", run), "leave out --temperature"),
+    ):
+        done = engine(*words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+    done = engine("eval", planning_run, "--episodes", 1, "--temperature", 2, "tdmpc2.mpc=false")
+    assert done.returncode == 0 and "sample, T = 2" in done.stdout, done.stderr
+
+
 def test_misspelled_players_and_runs_are_answered_with_near_ones(run, engine, tmp_path):
     near = f"did you mean {run}?"
     misspelled = f"{run}s"

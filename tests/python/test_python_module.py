@@ -581,6 +581,30 @@ def test_a_policy_acts_as_it_is_evaluated(cart, engine):
         maglev.evaluate(lambda obs, info: 1 // 0, "cartpole", episodes=2)
 
 
+def test_a_policy_draws_at_a_temperature(cart, engine):
+    def returns(*words):
+        done = engine("eval", cart.folder, "--episodes", 6, *words, "--json")
+        return json.loads(done.stdout)["results"][0]["returns"]
+
+    drawn = cart.policy(mode="sample", temperature=5)
+    assert drawn.temperature == 5
+    hot = returns("--temperature", 5)
+    assert maglev.evaluate(drawn, episodes=6)["returns"] == hot
+    assert cart.evaluate(mode="sample", temperature=5, episodes=6)["returns"] == hot
+    assert cart.evaluate(mode="sample", episodes=6)["returns"] == returns("--actions", "sample") != hot
+    # the likeliest action is what it is
+    assert maglev.evaluate(drawn, mode="mean", episodes=6)["returns"] == returns("--actions", "mean")
+    envs = maglev.make("cartpole", 4)
+    assert envs.player(drawn).temperature == 5 and envs.player(drawn, temperature=2).temperature == 2
+    for wrong, said in ((0, "above 0"), (2, "mode sample")):
+        with pytest.raises(maglev.Error, match=said):
+            cart.policy(mode="sample" if wrong == 0 else "mean", temperature=wrong)
+    with pytest.raises(maglev.Error, match="no policy"):
+        envs.player("random", temperature=2)
+    with pytest.raises(maglev.Error, match="a function draws by itself"):
+        maglev.evaluate(lambda obs, info: obs[:, 0] > 0, "cartpole", temperature=2)
+
+
 def test_one_observation_is_one_action(cart):
     policy = cart.policy()
     rows = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, -0.1, 0.0]])

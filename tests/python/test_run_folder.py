@@ -147,6 +147,18 @@ def test_a_run_tells_what_it_takes_of_the_machine(engine, tmp_path):
     assert "memory/" not in (tmp_path / "not" / "metrics.jsonl").read_text()
 
 
+def test_a_run_tells_what_it_has_cost(engine, tmp_path):
+    settings = ["train.steps=30000", "train.log_every=10000"]
+    done = engine("train", "ppo", "cartpole", *settings, "train.price=36", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert all(row["machine/cost"] == pytest.approx(row["seconds"] / 100, rel=1e-4) for row in rows)
+    assert " cost  " in done.stdout
+    done = engine("train", "ppo", "cartpole", *settings, "--out", tmp_path / "not")
+    assert done.returncode == 0 and " cost  " not in done.stdout, done.stderr
+    assert "machine/cost" not in (tmp_path / "not" / "metrics.jsonl").read_text()
+
+
 @pytest.mark.parametrize(
     "words, told",
     [

@@ -1,8 +1,8 @@
 // maglev bench: how long works of the engine take, suite by suite, and whether they took less
 // before. maglev bench timeline: what each optimisation of the engine is worth, by switching one
 // after another on and training a few seconds with each. maglev bench run: how fast one run is, and
-// was. maglev bench replay: writes to a replay and draws from it, beside storages in Python. maglev
-// bench --signature: what it computes.
+// was, or is with other settings. maglev bench replay: writes to a replay and draws from it, beside
+// storages in Python. maglev bench --signature: what it computes.
 
 #include <algorithm>
 #include <cmath>
@@ -23,13 +23,13 @@
 #include "engine/host/system.h"
 #include "engine/train/signals.h"
 #include "verbs/arguments.h"
+#include "verbs/bench/one_run.h"
+#include "verbs/bench/outputs.h"
 #include "verbs/bench/replay_speed.h"
 #include "verbs/bench/run_child.h"
-#include "verbs/bench/run_speed.h"
 #include "verbs/bench/signature.h"
 #include "verbs/bench/stages.h"
 #include "verbs/bench/suites.h"
-#include "verbs/bench/timings.h"
 #include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/table.h"
@@ -123,21 +123,6 @@ std::string json_text(const std::string& algo, const std::string& env,
          "\n";
 }
 
-// `words` with those of `later`, which replace settings of the same name
-std::vector<std::string> joined_settings(std::vector<std::string> words,
-                                         const std::vector<std::string>& later) {
-  std::erase_if(words, [&](const std::string& word) {
-    return std::any_of(later.begin(), later.end(),
-                       [&](const std::string& one) { return name_part(one) == name_part(word); });
-  });
-  words.insert(words.end(), later.begin(), later.end());
-  return words;
-}
-
-void tell_unrest(const Bystanders& bystanders) {
-  if (const std::string note = bystanders.note(); !note.empty()) print_notes({note});
-}
-
 // each stage with settings besides those `given` to all, all stages in turn, so that what disturbs a
 // while meets each alike
 std::vector<Measured> measured_in_turn(const std::vector<Stage>& all, const Experiment& experiment,
@@ -185,7 +170,8 @@ int timeline(const Arguments& arguments) {
   if (arguments.positional().size() != 3)
     throw Error(
         "[bench] timeline wants <algorithm> <environment>, e.g. bench timeline ppo cartpole");
-  const auto [algo, env] = algo_on_env(arguments.positional(), 1);
+  const AlgoOnEnv pair = algo_on_env(arguments.positional(), 1);
+  const auto& [algo, env] = pair;
   Experiment experiment(algo, env);
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
@@ -200,9 +186,7 @@ int timeline(const Arguments& arguments) {
   const std::string update = std::to_string(experiment.run.env_count * rollout);
 
   // the same settings for all, then those of the stage
-  std::vector<std::string> given = {algo, env};
-  if (arguments.has("--bare")) given.push_back("--bare");
-  if (auto file = arguments.value("--config")) given.insert(given.end(), {"--config", *file});
+  std::vector<std::string> given = child_words(arguments, pair);
   given.insert(given.end(), arguments.settings().begin(), arguments.settings().end());
   given =
       joined_settings(given, {std::string("train.steps=") + kEndless, "train.log_every=" + update,
@@ -246,71 +230,6 @@ int replay(const Arguments& arguments) {
   return 0;
 }
 
-constexpr int64_t kRounds = 7;
-constexpr double kThreshold = 0.05;
-constexpr size_t kMostBytes = size_t(64) << 20;  // of a baseline
-constexpr int kRegressed = 1;                    // exit status
-
-// what could be refused is, before anything is measured
-struct Outputs {
-  std::optional<std::string> json, html;
-  std::string baseline;        // the text of --baseline
-  std::vector<Timing> before;  // in it
-
-  explicit Outputs(const Arguments& arguments)
-      : json(arguments.output("--json")), html(arguments.output("--html")) {
-    if (json && html && *json == *html)
-      throw Error("[bench] --json and --html name the same file, " + *json + "; name two");
-    const auto path = arguments.value("--baseline");
-    if (!path) return;
-    std::string machine;
-    baseline = read_file(*path, kMostBytes);
-    before = timings_of_json(baseline, *path, &machine);
-    if (const std::string model = probe_system(".").processor.model;
-        !machine.empty() && !machine.starts_with(model))
-      std::fprintf(stderr, "maglev: %s was measured on another machine (%s): it says little here\n",
-                   path->c_str(), machine.c_str());
-  }
-};
-
-// The table beside the baseline, and the files, with what `beside` has besides timings in that of
-// --json; the exit status.
-int tell_timings(const Arguments& arguments, const Outputs& outputs,
-                 const std::vector<Timing>& timings, const std::string& how,
-                 const nlohmann::json& beside = nlohmann::json::object()) {
-  const double threshold = arguments.number("--threshold", 0, 10).value_or(kThreshold);
-  const auto comparisons = compared(timings, outputs.before, threshold);
-  Table table({"suite", "work", ">median", ">95% interval", ">of before", "verdict"});
-  int slower = 0;
-  for (const Timing& one : timings) {
-    const TimingSummary summary = summary_of(one);
-    const auto found = std::find_if(
-        comparisons.begin(), comparisons.end(),
-        [&](const Comparison& c) { return c.suite == one.suite && c.name == one.name; });
-    const bool known = found != comparisons.end();
-    if (known && found->verdict == Verdict::slower) ++slower;
-    table.add({one.suite, one.name, seconds_text(summary.median),
-               seconds_text(summary.interval.low) + " to " + seconds_text(summary.interval.high),
-               known ? times(found->ratio, 1) : "-", known ? name_of(found->verdict) : "-"});
-  }
-  print(table.text(probe_terminal(STDOUT_FILENO)));
-  const std::string machine = probe_system(".").processor.model + ", " + how;
-  if (outputs.json) {
-    auto file = nlohmann::json::parse(timings_json(timings, machine));
-    file.update(beside);
-    write_atomic(*outputs.json, file.dump(2) + "\n");
-  }
-  if (outputs.html) write_atomic(*outputs.html, timings_page(timings, comparisons, machine));
-  if (arguments.has("--baseline") && comparisons.empty())
-    throw Error("[bench] nothing that was measured is in " + *arguments.value("--baseline") +
-                "; measure the works that it has");
-  for (const Comparison& one : comparisons)
-    if (one.verdict == Verdict::slower)
-      print("slower: " + one.suite + "/" + one.name + " takes " + times(one.ratio, 1) +
-            " of its time before\n");
-  return slower > 0 ? kRegressed : 0;
-}
-
 int suites(const Arguments& arguments) {
   const auto chosen = suites_of(arguments.value("--suite").value_or("all"));
   const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
@@ -333,50 +252,8 @@ int suites(const Arguments& arguments) {
     for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
       timings.push_back(std::move(one));
   tell_unrest(bystanders);
-  return tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread");
-}
-
-// a line for each setting that a baseline was measured with otherwise
-std::vector<std::string> other_settings(const std::string& path, const std::string& baseline,
-                                        const nlohmann::json& now) {
-  const auto file = nlohmann::json::parse(baseline, nullptr, /*allow_exceptions=*/false);
-  if (!file.is_object() || !file.contains("settings")) return {};
-  std::vector<std::string> lines;
-  for (const auto& [name, value] : now.items())
-    if (const auto then = file["settings"].value(name, value); then != value)
-      lines.push_back(path + " was measured with " + name + "=" + then.dump() + ", now " +
-                      value.dump());
-  return lines;
-}
-
-// one experiment as it would be trained here
-int one_run(const Arguments& arguments) {
-  if (arguments.positional().size() != 3)
-    throw Error("[bench] run wants <algorithm> <environment>, e.g. bench run ppo cartpole");
-  const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
-  const double seconds = double(arguments.integer("--seconds", 1, 3600).value_or(1));
-  const auto least = arguments.number("--at-least", 0, 1e12);
-  const Outputs outputs(arguments);
-  const auto [algo, env] = algo_on_env(arguments.positional(), 1);
-  Experiment experiment(algo, env);
-  print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
-  print_notes(experiment.settle());
-  nlohmann::json settings;
-  for (const Field& field : experiment.table().fields()) settings[field.name] = field.text();
-  if (const auto path = arguments.value("--baseline"))
-    print_notes(other_settings(*path, outputs.baseline, settings));
-  const Bystanders bystanders;
-  const RunSpeed speed = measure_run(experiment, rounds, seconds);
-  tell_unrest(bystanders);
-  const int status = tell_timings(arguments, outputs, {speed.step},
-                                  std::to_string(rounds) + " rounds, " + speed.device,
-                                  {{"settings", settings}, {"warmup_seconds", speed.warmup_s}});
-  const double steps_per_second = 1 / summary_of(speed.step).median;
-  std::printf("%.0f steps/s (%s)\nwarm-up %.1f s\n", steps_per_second, speed.device.c_str(),
-              speed.warmup_s);
-  if (!least || steps_per_second >= *least) return status;
-  std::printf("slower than --at-least %.0f\n", *least);
-  return kRegressed;
+  return tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread",
+                      nlohmann::json::object());
 }
 
 // flags are those of one of the things that bench does
@@ -393,8 +270,8 @@ void refuse_others(const Arguments& arguments, const std::string& what) {
       {"replay", {"--milliseconds", "--lines"}},
       {"--signature", {"--signature"}},
       {"run",
-       {"--seconds", "--rounds", "--baseline", "--threshold", "--at-least", "--json", "--html",
-        "--overwrite", "--config", "--bare"}}};
+       {"--seconds", "--rounds", "--baseline", "--threshold", "--at-least", "--against", "--json",
+        "--html", "--log", "--note", "--lines", "--overwrite", "--config", "--bare"}}};
   const auto mode = std::ranges::find(modes, what, &Mode::name);
   if (mode == modes.end()) return;
   for (const Mode& other : modes)
@@ -416,7 +293,7 @@ int run(const std::vector<std::string>& words) {
             {"--config", "FILE", "settings from YAML or JSON, as of train"},
             {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
             {"--milliseconds", "N", "measured of each case of replay (default 500)"},
-            {"--lines", "", "of replay: ours alone, one JSON object a line"},
+            {"--lines", "", "of replay: ours alone, of a run: its figures; one JSON object a line"},
             {"--suite", "NAMES",
              "by commas: ops, precision, memory, env, replay, kernels, planner, e2e, or all "
              "(default)"},
@@ -426,6 +303,12 @@ int run(const std::vector<std::string>& words) {
             {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
             {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
             {"--at-least", "N", "of a run: fewer steps a second are exit status 1"},
+            {"--against", "'SETTINGS'",
+             "of a run: name=value, several by spaces, that are otherwise in a second run; both "
+             "are "
+             "measured in turn, each round in a process of its own. Again for a third"},
+            {"--log", "FILE", "of a run: adds a line of JSON, so that FILE is a history"},
+            {"--note", "TEXT", "what was tried, for --log"},
             {"--html", "FILE", "the suites as a page, too"},
             {"--overwrite", "", "FILE may be there"},
             {"--signature", "", "a hash of each algorithm's state after 100 updates"}},
@@ -466,8 +349,8 @@ VerbEntry entry() {
       .summary = "how fast the engine's parts are, and were; what each optimisation is worth",
       .usage =
           "bench [--suite NAMES] [--devices NAMES] [--baseline FILE] [--json FILE] [--html FILE] | "
-          "bench run <algorithm> <environment> [--baseline FILE] [--at-least N] [--json FILE] "
-          "[setting=value ...] | "
+          "bench run <algorithm> <environment> [--baseline FILE] [--at-least N] [--against "
+          "'setting=value ...'] [--json FILE] [--log FILE] [setting=value ...] | "
           "bench timeline <algorithm> <environment> [--seconds S] [--rounds N] [--json FILE] "
           "[setting=value ...] | bench replay [--milliseconds N] [--lines] | bench --signature",
       .run = run};

@@ -14,6 +14,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/split.h"
 #include "base/metrics/rows.h"
 #include "engine/train/signals.h"
 #include "verbs/child.h"
@@ -67,6 +68,23 @@ bool learned(const MetricReader& row) {
 
 }  // namespace
 
+std::vector<std::string> child_words(const Arguments& arguments, const AlgoOnEnv& pair) {
+  std::vector<std::string> words = {pair.algo, pair.env};
+  if (arguments.has("--bare")) words.push_back("--bare");
+  if (const auto file = arguments.value("--config")) words.insert(words.end(), {"--config", *file});
+  return words;
+}
+
+std::vector<std::string> joined_settings(std::vector<std::string> words,
+                                         const std::vector<std::string>& later) {
+  std::erase_if(words, [&](const std::string& word) {
+    return std::any_of(later.begin(), later.end(),
+                       [&](const std::string& one) { return name_part(one) == name_part(word); });
+  });
+  words.insert(words.end(), later.begin(), later.end());
+  return words;
+}
+
 Speed speed_of(const std::string& metrics) {
   Speed speed;
   int64_t first_step = 0;
@@ -119,6 +137,24 @@ Speed measure_training(const std::vector<std::string>& words, double seconds, do
   if (!enough && !late && status != 0) throw Error(said_at_the_end(text_of(log), status));
   speed.peak_bytes = child.peak_bytes();
   return speed;
+}
+
+std::string measure_round(const std::vector<std::string>& words, double seconds) {
+  const Scratch scratch;
+  const std::string log = scratch.path() + "/log";
+  std::vector<std::string> command = {"bench", "run"};
+  command.insert(command.end(), words.begin(), words.end());
+  command.insert(command.end(),
+                 {"--lines", "--rounds", "1", "--seconds", std::to_string(std::llround(seconds))});
+  Child child(command, log);
+  while (child.running()) {
+    if (SignalGuard::leave()) throw Interrupted{};
+    std::this_thread::sleep_for(kPoll);
+  }
+  const int status = child.wait();
+  const std::string said = said_at_the_end(text_of(log), status);
+  if (status != 0) throw Error(said);
+  return said;
 }
 
 }  // namespace maglev::verbs::bench

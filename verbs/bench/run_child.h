@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "verbs/settings.h"
+
 namespace maglev::verbs::bench {
 
 struct Speed {
@@ -20,6 +22,12 @@ struct Speed {
 /// Error, which says that a run cannot be measured.
 struct Interrupted {};
 
+/// What a child is given of a verb's words: the pair, and where settings come from besides words.
+std::vector<std::string> child_words(const Arguments& arguments, const AlgoOnEnv& pair);
+/// `words` with those of `later`, which replace settings of the same name.
+std::vector<std::string> joined_settings(std::vector<std::string> words,
+                                         const std::vector<std::string>& later);
+
 /// The steps and seconds of a metrics.jsonl: the first row in which something was learned, which
 /// holds construction and first touches of memory, only starts the clock. All zero with fewer than
 /// two whole rows from there on.
@@ -30,5 +38,9 @@ Speed speed_of(const std::string& metrics);
 /// fails, or when the limit came before a figure; Interrupted.
 Speed measure_training(const std::vector<std::string>& words, double seconds,
                        double limit = std::numeric_limits<double>::infinity());
+
+/// Runs `bench run` with `words` for one round of `seconds`; what it prints with --lines. Throws
+/// Error with what it said when it fails; Interrupted.
+std::string measure_round(const std::vector<std::string>& words, double seconds);
 
 }  // namespace maglev::verbs::bench

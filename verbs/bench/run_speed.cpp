@@ -2,8 +2,11 @@
 
 #include <torch/cuda.h>
 
+#include <sys/resource.h>
+
 #include "base/config/choice.h"
 #include "base/core/clock.h"
+#include "engine/device/device.h"
 #include "engine/host/machine.h"
 #include "engine/train/fastest_precision.h"
 #include "engine/train/memory_plan.h"
@@ -31,6 +34,12 @@ void lengthen(Experiment& experiment, const Placement& placement) {
               .capacity;
   }
   run.steps = kMoreSteps;
+}
+
+int64_t peak_bytes_here() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return int64_t(used.ru_maxrss) * 1024;
 }
 
 }  // namespace
@@ -69,6 +78,9 @@ RunSpeed measure_run(Experiment& experiment, int rounds, double seconds) {
     }
     speed.step.seconds.push_back(took_s / double(trainer.step() - first));
   }
+  speed.steps_per_iteration = trainer.steps_per_iteration();
+  speed.peak_bytes = peak_bytes_here();
+  if (placement.device.is_cuda()) speed.device_peak_bytes = device_memory().most_reserved;
   return speed;
 }
 

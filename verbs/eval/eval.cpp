@@ -67,6 +67,9 @@ Grammar grammar() {
                 "in games of two: scripted players or run folders, by commas (default: each "
                 "scripted player)"},
                {"--actions", "HOW", "mean, sample or both (default both)"},
+               {"--temperature", "T",
+                "draw actions from logits over T, and by deviations times T (default 1: as the "
+                "policy learned); says --actions sample"},
                {"--checkpoint", "WHICH",
                 "latest, best, or a checkpoint by name or folder (default latest)"},
                {"--quantile", "Q",
@@ -96,6 +99,7 @@ struct EvalRequest {
   const Arguments& arguments;
   Traced& traced;
   Actions actions;
+  float temperature;  ///< of actions that are drawn
   EvalOptions options;
   DreamLength length;
 };
@@ -159,7 +163,13 @@ Dreamed dream(RunPolicy& run, const Experiment& judged, const EvalRequest& reque
 struct Judged {
   std::string actions;
   std::unique_ptr<Player> player;
+  float temperature = 1;
 };
+
+/// The likeliest action has none.
+float temperature_in(ActMode mode, const EvalRequest& request) {
+  return mode == ActMode::sample ? request.temperature : 1;
+}
 
 /// In games of two each scripted player unless others are named; elsewhere nobody.
 std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const Game& game) {
@@ -196,6 +206,10 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
       results.given_up += r.given_up;
       nlohmann::json& row = results.rows.emplace_back(to_json(r, one.actions));
       std::vector<std::string> cells{one.actions};
+      if (one.temperature != 1) {
+        row["temperature"] = one.temperature;
+        cells[0] += printed(", T = %g", double(one.temperature));
+      }
       if (rival) {
         row["against"] = rival->name();
         row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
@@ -259,6 +273,10 @@ void expect_run_flags(const EvalRequest& request) {
     throw Error(
         "[eval] a quantiliser draws its actions, whose likeliest are bounded by nothing; leave out "
         "--actions");
+  for (const char* flag : {"--quantile", "--imagine"})
+    if (arguments.has("--temperature") && arguments.has(flag))
+      throw Error("[eval] " + std::string(flag) +
+                  " is of the policy as it learned; leave out --temperature");
 }
 
 /// What --imagine draws into. Throws Error where the run has no world model.
@@ -287,8 +305,10 @@ std::vector<Judged> players_of(RunPolicy& run, RunPlayer* base, const Game& game
     std::unique_ptr<Player> player;
     if (base)
       player = std::make_unique<Quantiliser>(run.policy(), base->policy(), *share, mode, game.spec);
-    else player = std::make_unique<PolicyPlayer>(run.policy(), run.experiment().algo().name, mode);
-    players.push_back({name_of(mode), std::move(player)});
+    else
+      player = std::make_unique<PolicyPlayer>(run.policy(), run.experiment().algo().name, mode,
+                                              temperature_in(mode, request));
+    players.push_back({name_of(mode), std::move(player), temperature_in(mode, request)});
   }
   return players;
 }
@@ -414,13 +434,20 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
   const Game& game = open.game();
   print_notes(idle_notes(name, given.acting));
   const auto scripted = scripted_players(entry);
+  const auto game_at = [&](float temperature) {
+    Game at = game;
+    at.temperature = temperature;
+    return at;
+  };
   std::vector<Judged> all;
   // a script has one way to play
   if (std::ranges::find(scripted, name) != scripted.end())
-    all.push_back({"scripted", make_player(name, game, ActMode::sample)});
+    all.push_back({"scripted", make_player(name, game_at(request.temperature), ActMode::sample)});
   else
-    for (ActMode mode : modes_of(request.actions))
-      all.push_back({name_of(mode), make_player(name, game, mode)});
+    for (ActMode mode : modes_of(request.actions)) {
+      const float temperature = temperature_in(mode, request);
+      all.push_back({name_of(mode), make_player(name, game_at(temperature), mode), temperature});
+    }
   nlohmann::json report = {{"environment", entry.name}, {"player", name}};
   if (!traced.settings().empty()) report["settings"] = traced.settings();
   const EvalResults results = judge(all, game, request);
@@ -441,7 +468,13 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   const Actions actions =
       arguments.choice<Actions>("--actions")
-          .value_or(arguments.has("--quantile") ? Actions::sample : Actions::both);
+          .value_or(arguments.has("--quantile") || arguments.has("--temperature") ? Actions::sample
+                                                                                  : Actions::both);
+  if (arguments.has("--temperature") && actions == Actions::mean)
+    throw Error(
+        "[eval] --temperature is of actions that are drawn, and the likeliest are the same at "
+        "every "
+        "one; leave out --temperature or --actions mean");
   if (arguments.has("--episodes") && arguments.has("--steps"))
     throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;
@@ -455,11 +488,13 @@ int run(const std::vector<std::string>& words) {
   length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
   Traced traced(arguments, entry(), /*on_device=*/true);
   claim_threads();
-  const EvalRequest request{.arguments = arguments,
-                            .traced = traced,
-                            .actions = actions,
-                            .options = options,
-                            .length = length};
+  const EvalRequest request{
+      .arguments = arguments,
+      .traced = traced,
+      .actions = actions,
+      .temperature = float(arguments.number("--temperature", 0, kMostTemperature).value_or(1)),
+      .options = options,
+      .length = length};
   const auto& names = arguments.positional();
   const auto env =
       std::ranges::find_if(env_table(), [&](const EnvEntry& e) { return names[0] == e.name; });
@@ -494,7 +529,7 @@ VerbEntry entry() {
       .summary = "judge a run's policy, or a player of an environment: fixed seeds",
       .usage =
           "eval <run> | <folder of seeds> | <environment> <player> [--episodes N | --steps N] "
-          "[--actions mean|sample|both] [setting=value ...]\n"
+          "[--actions mean|sample|both] [--temperature T] [setting=value ...]\n"
           "  a player is one of the environment's scripted ones, random or the folder of a run;\n"
           "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
       .run = run};

@@ -75,14 +75,18 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
                   .placement = {.device = at::kCPU, .threads = pool_.threads()},
                   .pool = pool_,
                   .rows = 1,
-                  .acting = settings.acting};
+                  .acting = settings.acting,
+                  .temperature = settings.temperature};
+  // who follows no policy plays beside those that do
+  Game scripted = game;
+  scripted.temperature = 1;
   for (int64_t a = 0; a < agents; ++a) {
     const std::string& name = names[size_t(a)];
     if (name == "human") {
       expect_played_by_hand(entry, spec_);
       players_.push_back(std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0));
     } else {
-      players_.push_back(make_player(name, game, mode));
+      players_.push_back(make_player(name, run_named(name) ? game : scripted, mode));
     }
     carries_.push_back(players_.back()->initial_carry(1));
     before_.push_back(copy_of(carries_.back()));

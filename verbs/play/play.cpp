@@ -57,6 +57,9 @@ Grammar grammar() {
                  "write a moving picture: FILE.png (animated PNG), .gif, or .mp4 with ffmpeg"},
                 {"--overwrite", "", "replace a recording that is there already"},
                 {"--actions", "HOW", "mean (default) or sample, of trained policies"},
+                {"--temperature", "T",
+                 "trained policies draw from logits over T, and by deviations times T (default 1: "
+                 "as they learned); says --actions sample"},
                 {"--web", "", "a live page in a browser in place of the terminal"},
                 {"--port", "N", "where the page is served (default 8421); 0: any that is free"},
                 {"--host", "ADDRESS",
@@ -153,6 +156,7 @@ std::string score_line(const Match& match) {
 struct Manner {
   bool human;  ///< whether one of the players is
   ActMode actions;
+  float temperature;  ///< of policies that draw
   int64_t episodes, seed;
   int64_t fps;  ///< steps a second
 };
@@ -166,17 +170,32 @@ int64_t usual_fps(const EnvSpec& spec, bool gif) {
 
 Manner manner_of(const Arguments& arguments, const EnvSpec& spec, bool human) {
   const bool gif = arguments.value("--record").value_or("").ends_with(".gif");
+  const auto temperature = arguments.number("--temperature", 0, kMostTemperature);
   const Manner manner{
       .human = human,
-      .actions = arguments.choice<ActMode>("--actions").value_or(ActMode::mean),
+      .actions = arguments.choice<ActMode>("--actions")
+                     .value_or(temperature ? ActMode::sample : ActMode::mean),
+      .temperature = float(temperature.value_or(1)),
       .episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1),
       .seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1),
       .fps = arguments.integer("--fps", 1, kMostFps).value_or(usual_fps(spec, gif))};
+  if (temperature && manner.actions == ActMode::mean)
+    throw Error(
+        "[play] --temperature is of actions that are drawn, and the likeliest are the same at "
+        "every "
+        "one; leave out --temperature or --actions mean");
   if (manner.fps > kMostGifFps && gif)
     throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
                 " pictures a second; take --fps " + std::to_string(kMostGifFps) +
                 " or less, or record a .png");
   return manner;
+}
+
+/// The likeliest action has no temperature, which a page may ask for whatever the command line says.
+GivenSettings settings_in(ActMode mode, const Request& request, const Manner& manner) {
+  GivenSettings settings = request.settings;
+  if (mode == ActMode::sample) settings.temperature = manner.temperature;
+  return settings;
 }
 
 int play_on_page(const Arguments& arguments, const Request& request,
@@ -193,8 +212,8 @@ int play_on_page(const Arguments& arguments, const Request& request,
   claim_threads();
   serve(
       [&](const GameKey& key) {
-        return std::make_unique<Match>(env, request.settings, names, nullptr, key.mode,
-                                       uint64_t(key.seed));
+        return std::make_unique<Match>(env, settings_in(key.mode, request, manner), names, nullptr,
+                                       key.mode, uint64_t(key.seed));
       },
       {.seed = manner.seed, .mode = manner.actions},
       {.host = arguments.value("--host").value_or("127.0.0.1"),
@@ -312,8 +331,8 @@ int play_at_terminal(const Arguments& arguments, const Request& request,
   {
     std::optional<Keyboard> keyboard;
     if (manner.human) keyboard.emplace(STDIN_FILENO);
-    Match match(env, request.settings, names, keyboard ? &*keyboard : nullptr, manner.actions,
-                uint64_t(manner.seed));
+    Match match(env, settings_in(manner.actions, request, manner), names,
+                keyboard ? &*keyboard : nullptr, manner.actions, uint64_t(manner.seed));
     bool pictured = env.paint;
     if (watched || recording) pictured = can_be_drawn(match, recording.has_value(), manner.human);
     std::optional<Screen> screen;
@@ -346,6 +365,9 @@ int run(const std::vector<std::string>& words) {
   const EnvSpec spec = env.spec(EnvParams(env, request.settings.env).get());
   if (human) expect_played_by_hand(env, spec);
   const Manner manner = manner_of(arguments, spec, human);
+  if (arguments.has("--temperature") &&
+      std::ranges::none_of(names, [](const std::string& name) { return run_named(name); }))
+    throw Error("[play] --temperature is of trained policies, and none plays; leave it out");
   return arguments.has("--web") ? play_on_page(arguments, request, names, manner)
                                 : play_at_terminal(arguments, request, names, manner);
 }

@@ -1,0 +1,50 @@
+#include "verbs/bench/history.h"
+
+#include <ctime>
+
+#include <nlohmann/json.hpp>
+
+#include "base/config/choice.h"
+#include "base/core/version.h"
+
+namespace maglev::verbs::bench {
+namespace {
+
+std::string now_in_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts;
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// the longest step is the lowest speed
+nlohmann::ordered_json interval_of(const TimingSummary& step) {
+  return {1 / step.interval.high, 1 / step.interval.low};
+}
+
+}  // namespace
+
+std::string log_line(const Logged& logged) {
+  nlohmann::ordered_json line = {{"date", now_in_utc()}, {"what", logged.what}};
+  if (!logged.note.empty()) line["note"] = logged.note;
+  line["settings"] = logged.settings;
+  line["machine"] = logged.machine;
+  if (*kEngineCommit) line["commit"] = kEngineCommit;
+  line["steps_per_second"] = 1 / logged.step.median;
+  line["interval"] = interval_of(logged.step);
+  line["seconds_per_iteration"] = logged.step.median * double(logged.run.steps_per_iteration);
+  line["peak_mib"] = mib(logged.run.peak_bytes);
+  if (logged.run.device_peak_bytes > 0) line["device_peak_mib"] = mib(logged.run.device_peak_bytes);
+  if (logged.before) {
+    line["before"] = {{"what", logged.before->what},
+                      {"steps_per_second", 1 / logged.before->step.median},
+                      {"interval", interval_of(logged.before->step)}};
+    line["ratio"] = logged.before->ratio;
+    line["verdict"] = name_of(logged.before->verdict);
+  }
+  return line.dump() + "\n";
+}
+
+}  // namespace maglev::verbs::bench

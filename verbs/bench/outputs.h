@@ -1,0 +1,44 @@
+#pragma once
+// Where measurements go: files that are asked for, a table beside a baseline, and what is told of the
+// machine.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "base/core/file.h"
+#include "engine/host/bystanders.h"
+#include "verbs/arguments.h"
+#include "verbs/bench/timings.h"
+
+namespace maglev::verbs::bench {
+
+constexpr int64_t kRounds = 7;
+constexpr int kRegressed = 1;  ///< exit status
+
+/// What the flags say, before anything is measured. Throws Error where a file cannot be written or
+/// is no baseline.
+struct Outputs {
+  std::optional<std::string> json, html;
+  std::optional<AppendFile> log;
+  std::string baseline;        ///< the text of --baseline
+  std::vector<Timing> before;  ///< in it
+  double threshold;            ///< of what is slower
+
+  explicit Outputs(const Arguments& arguments);
+};
+
+/// The table beside the baseline, and the files, with what `beside` has besides timings in that of
+/// --json; the exit status. Throws Error where nothing measured is in the baseline.
+int tell_timings(const Arguments& arguments, const Outputs& outputs,
+                 const std::vector<Timing>& timings, const std::string& how,
+                 const nlohmann::json& beside);
+
+/// Where it was measured, and how.
+std::string machine_of(const std::string& how);
+/// On stderr, where other programs kept processors busy.
+void tell_unrest(const Bystanders& bystanders);
+
+}  // namespace maglev::verbs::bench
