@@ -182,8 +182,7 @@ Manner manner_of(const Arguments& arguments, const EnvSpec& spec, bool human) {
   if (temperature && manner.actions == ActMode::mean)
     throw Error(
         "[play] --temperature is of actions that are drawn, and the likeliest are the same at "
-        "every "
-        "one; leave out --temperature or --actions mean");
+        "every one; leave out --temperature or --actions mean");
   if (manner.fps > kMostGifFps && gif)
     throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
                 " pictures a second; take --fps " + std::to_string(kMostGifFps) +
@@ -365,8 +364,9 @@ int run(const std::vector<std::string>& words) {
   const EnvSpec spec = env.spec(EnvParams(env, request.settings.env).get());
   if (human) expect_played_by_hand(env, spec);
   const Manner manner = manner_of(arguments, spec, human);
-  if (arguments.has("--temperature") &&
-      std::ranges::none_of(names, [](const std::string& name) { return run_named(name); }))
+  if (arguments.has("--temperature") && std::ranges::none_of(names, [](const std::string& name) {
+        return run_named(name).has_value();
+      }))
     throw Error("[play] --temperature is of trained policies, and none plays; leave it out");
   return arguments.has("--web") ? play_on_page(arguments, request, names, manner)
                                 : play_at_terminal(arguments, request, names, manner);
