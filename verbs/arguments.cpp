@@ -169,7 +169,7 @@ std::optional<double> Arguments::number(std::string_view flag, double min, doubl
               "'");
 }
 
-std::optional<std::string> Arguments::output(std::string_view flag) const {
+std::optional<std::string> Arguments::file(std::string_view flag) const {
   const auto file = value(flag);
   if (!file) return std::nullopt;
   if (std::filesystem::is_directory(*file))
@@ -178,7 +178,12 @@ std::optional<std::string> Arguments::output(std::string_view flag) const {
   if (!folder.empty() && !std::filesystem::is_directory(folder))
     throw Error(where() + folder.string() + " is no folder; make it, or name another file for " +
                 std::string(flag));
-  if (path_exists(*file) && !has("--overwrite"))
+  return file;
+}
+
+std::optional<std::string> Arguments::output(std::string_view flag) const {
+  const auto file = this->file(flag);
+  if (file && path_exists(*file) && !has("--overwrite"))
     throw Error(where() + *file + " is there already; name another, or replace it by --overwrite");
   return file;
 }

@@ -62,8 +62,10 @@ class Arguments {
   std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
   /// The same as any number in [min, max].
   std::optional<double> number(std::string_view flag, double min, double max) const;
-  /// The same as a file to be written. Throws Error when it is a folder, or is there already and
-  /// --overwrite, a flag of the grammar, was not given.
+  /// The same as a file, there or not. Throws Error when it is a folder, or would be in none.
+  std::optional<std::string> file(std::string_view flag) const;
+  /// The same as a file to be written. Throws Error when it is there already and --overwrite, a
+  /// flag of the grammar, was not given.
   std::optional<std::string> output(std::string_view flag) const;
   /// Seconds of "120", "120s" or "2m". Throws Error when they are not within [least, most].
   std::optional<double> seconds(std::string_view flag, double least, double most) const;

@@ -116,6 +116,13 @@ int64_t dense_bytes(const RowCost& cost, int64_t copies, const AlgoContext& cont
   return copies * (kF32 * (dense - rounded) + rounded_bytes(context) * rounded);
 }
 
+// what is observed of a row, as panels load it
+int64_t observed_bytes(const AlgoContext& context) {
+  int64_t elements = 0;
+  for (const auto& column : context.spec.observations) elements += column.elements();
+  return kF32 * elements;
+}
+
 // bytes of what a pass keeps of a weight beside it: all of them, rounded
 int64_t rounded_weights(const AlgoContext& context) {
   const int64_t bytes = rounded_bytes(context);
@@ -244,16 +251,19 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t images = int64_t(kConvolved * double(cost.seen + cost.convolved + cost.passing));
   // in pairs each weight twice, straight and turned, and each activation, both ways
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
-  // whole sequences have their gradients where what they are of was; threads act beside them
+  // whole sequences fill panels that keep what is observed, and have their gradients where what they
+  // are of was; threads act beside them
   const int64_t copies = sequences ? 2 : 3 + pairs;
-  const int64_t acting = sequences ? threads * kPanelRows * dense_bytes(cost, copies, context) : 0;
+  const int64_t kept =
+      dense_bytes(cost, copies, context) + (sequences ? observed_bytes(context) : 0);
+  const int64_t rows = sequences ? (shard + kPanelRows - 1) / kPanelRows * kPanelRows : shard;
+  const int64_t acting = sequences ? threads * kPanelRows * kept : 0;
   std::vector<MemoryPart> parts{
       {"parameters and optimiser", (3 + pairs) * kF32 * parameters},
       // and one rounded, where others add it
       {"gradients", (lanes * kF32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
-       acting + working * (kF32 * cost.scratch + shard * (dense_bytes(cost, copies, context) +
-                                                          rounded_bytes(context) * images))},
+       acting + working * (kF32 * cost.scratch + rows * (kept + rounded_bytes(context) * images))},
       {"rounded weights", rounded_weights(context) * parameters},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
@@ -278,8 +288,9 @@ std::vector<MemoryPart> planned_policy_memory(const Options& o, const AlgoContex
   const int64_t rows = sequences ? kPanelRows : block_rows(o, context, network);
   const int64_t copies = sequences ? 2 : 1 + pairs;
   const RowCost cost = network.cost();
-  const int64_t row =
-      dense_bytes(cost, copies, context) + rounded_bytes(context) * copies * cost.convolved;
+  const int64_t row = dense_bytes(cost, copies, context) +
+                      rounded_bytes(context) * copies * cost.convolved +
+                      (sequences ? observed_bytes(context) : 0);
   return {{"parameters", (1 + pairs) * kF32 * parameters},
           {"rounded weights", rounded_weights(context) * parameters},
           {"activations", threads * (kF32 * cost.scratch + rows * row)}};

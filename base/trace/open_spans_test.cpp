@@ -20,6 +20,8 @@ std::vector<std::string> open_of(const std::string& name) {
 
 TEST(OpenSpans, are_known_from_outside_though_nobody_records) {
   ASSERT_EQ(recording.load(), nullptr);
+  // a thread is known once it has had one
+  { const auto span = stage("before"); }
   std::latch begun(1), seen(1);
   std::jthread other([&] {
     name_thread("other");

@@ -1,6 +1,7 @@
 #include "engine/algo/micro_batch.h"
 
 #include "engine/device/device.h"
+#include "engine/device/refusal.h"
 #include "engine/host/cpu_cache.h"
 
 namespace maglev {
@@ -24,7 +25,7 @@ void MicroBatch::run(const std::function<void(int64_t)>& learn) {
         throw;
     }
     // behind the handler: what the error held on to is gone
-    if (device_.is_cuda()) release_device_memory();
+    if (device_.is_cuda()) release_device_memory(), forget_refusal();
     else release_cpu_cache();
   }
 }

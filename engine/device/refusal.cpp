@@ -22,6 +22,7 @@ std::optional<Refusal> refused;  // the allocator's threads write it
 #ifdef MAGLEV_DEVICE_CODE
 
 void keep_refusals() {
+  forget_refusal();
   // observers stay for as long as the process lives
   static std::once_flag once;
   std::call_once(once, [] {
@@ -48,6 +49,11 @@ void keep_refusals() {
 void keep_refusals() {}
 
 #endif
+
+void forget_refusal() {
+  const std::lock_guard lock(refused_mutex);
+  refused.reset();
+}
 
 std::optional<Refusal> last_refusal() {
   const std::lock_guard lock(refused_mutex);

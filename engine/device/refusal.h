@@ -17,8 +17,11 @@ struct Refusal {
   std::string blocks;
 };
 
-/// From here on refusals of this process are kept. Nothing in builds without device code.
+/// From here on refusals of this process are kept, and none is known. Nothing in builds without
+/// device code.
 void keep_refusals();
+/// What is known was overcome, or is of a run that ended.
+void forget_refusal();
 /// The last one; none: nothing was refused.
 std::optional<Refusal> last_refusal();
 

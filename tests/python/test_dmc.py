@@ -156,8 +156,8 @@ def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(eng
         done = engine("eval", whole, "--episodes", "4", "--json", "env.tasks=told", f"env.task={task}")
         assert done.returncode == 0, done.stderr
         judged[task] = json.loads(done.stdout)["results"][0]["return_mean"]
-    # who stands is paid in full for that alone
-    assert judged["stand"] > judged["walk"] > judged["run"] > 0, judged
+    # who stands is paid in full for that alone, and who goes, by any speed
+    assert judged["stand"] > max(judged["walk"], judged["run"]) > 0 and judged["walk"] != judged["run"], judged
     done = engine("eval", whole, "--episodes", "1", "env.tasks=one")
     assert done.returncode != 0, done.stdout
 

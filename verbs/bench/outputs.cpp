@@ -28,7 +28,7 @@ Outputs::Outputs(const Arguments& arguments)
       threshold(arguments.number("--threshold", 0, 10).value_or(kThreshold)) {
   if (json && html && *json == *html)
     throw Error("[bench] --json and --html name the same file, " + *json + "; name two");
-  if (const auto file = arguments.value("--log")) {
+  if (const auto file = arguments.file("--log")) {
     if (file == json || file == html)
       throw Error("[bench] --log names the file of another flag, " + *file + "; name two");
     log.emplace(*file);
