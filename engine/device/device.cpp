@@ -53,11 +53,11 @@ DeviceMemory device_memory() {
   constexpr auto kAll = size_t(c10::CachingAllocator::StatType::AGGREGATE);
   return {.in_use = stats.allocated_bytes[kAll].current,
           .reserved = stats.reserved_bytes[kAll].current,
-          .peak = stats.allocated_bytes[kAll].peak,
-          .most_reserved = stats.reserved_bytes[kAll].peak};
+          .peak_in_use = stats.allocated_bytes[kAll].peak,
+          .peak_reserved = stats.reserved_bytes[kAll].peak};
 }
 
-void forget_device_peak() {
+void reset_device_peak() {
   at::globalContext().lazyInitDevice(at::kCUDA);
   c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
 }
@@ -110,7 +110,7 @@ std::string bus_address(int) { return ""; }
 
 DeviceMemory device_memory() { return {}; }
 
-void forget_device_peak() {}
+void reset_device_peak() {}
 
 void release_device_memory() {}
 

@@ -28,11 +28,11 @@ std::string bus_address(int index);
 /// What torch's allocator holds of the current device's memory, for tensors and for later ones.
 struct DeviceMemory {
   int64_t in_use = 0, reserved = 0;  ///< bytes; 0 in builds without device code
-  /// The most of both since the last forget_device_peak().
-  int64_t peak = 0, most_reserved = 0;
+  /// The most of both since the last reset_device_peak().
+  int64_t peak_in_use = 0, peak_reserved = 0;
 };
 DeviceMemory device_memory();
-void forget_device_peak();
+void reset_device_peak();
 /// Waits for the device and gives back what no tensor and no graph holds. Never within a capture of
 /// this thread; waits for one of another, which a wait for the whole device would break.
 void release_device_memory();

@@ -173,7 +173,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
   dir_.write_status(status_);
   trace_.attach(dir_.path(), recorded_run(trainer, dir_.path()));
   trainer_.stop_when([] { return SignalGuard::leave(); });
-  if (trainer.placement().device.is_cuda()) forget_device_peak(), keep_refusals();
+  if (trainer.placement().device.is_cuda()) reset_device_peak(), keep_refusals();
   // before warm-up, which would capture updates that are to be watched; its own are not told
   if (hooks_.epoch) trainer_.report().metrics().watch([](int64_t, const Figures&) {});
 }
@@ -302,7 +302,7 @@ HeldMemory Session::held_now(int64_t tensors) {
 
 void Session::measure_memory() {
   const bool cuda = trainer_.placement().device.is_cuda();
-  held_ = held_now(cuda ? device_memory().peak : cpu_cache_bytes());
+  held_ = held_now(cuda ? device_memory().peak_in_use : cpu_cache_bytes());
   log("memory: " + held_text(held_, plan_));
   try {
     dir_.write("memory.json", json_with(plan_, held_));

@@ -51,6 +51,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path)
         ("run", "ppo", "cartpole", "--against", "ppo.epochs"): "--against takes name=value",
         ("run", "ppo", "cartpole", "ppo.epochs=2", "--against", "ppo.epochs=2"): "is what 'as given' is already",
         ("run", "ppo", "cartpole", "--against", "train.steps=5"): "as long as --seconds says",
+        ("run", "ppo", "cartpole", "--against", "train.price=2.5"): "changes nothing that is measured",
         ("run", "ppo", "cartpole", "--against", "threads=1", "--at-least", 3): "--at-least is of one run",
         ("run", "ppo", "cartpole", "--against", "threads=1", "--log", tmp_path): "folder",
         ("run", "ppo", "cartpole", "--note", "x"): "--note is written by --log",
@@ -115,6 +116,7 @@ def test_two_settings_of_a_run_are_measured_in_turn_and_remembered(engine, tmp_p
     assert beside["what"] == alone["what"] == "ppo cartpole" and beside["note"] == "more epochs"
     assert "ppo.epochs=60" in beside["settings"] and "ppo.epochs=60" not in alone["settings"]
     assert beside["ratio"] == second["ratio"] and "ratio" not in alone
+    assert beside["peak_mib"] == second["peak_mib"]
     assert beside["before"]["steps_per_second"] == first["steps_per_second"]
 
 

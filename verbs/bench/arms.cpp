@@ -21,18 +21,16 @@
 namespace maglev::verbs::bench {
 namespace {
 
-// bench run trains in memory alone, as long as --seconds says
-constexpr std::string_view kLeftOut[] = {"train.steps", "train.log_every", "train.monitor_every",
-                                         "train.save_every", "train.eval_every"};
+// bench run trains in memory alone, as long as --seconds says: nothing is written, judged, watched
+// or traced
+constexpr std::string_view kLeftOut[] = {
+    "train.steps",         "train.log_every",   "train.monitor_every", "train.save_every",
+    "train.eval_every",    "train.eval_env",    "train.eval_episodes", "train.until_return",
+    "train.on_divergence", "train.save_replay", "train.retry_save",    "train.keep",
+    "train.init_from",     "train.stall",       "train.price"};
+constexpr std::string_view kTraces = "trace.";
 
 std::string speed_text(double steps_per_second) { return printed("%.0f", steps_per_second); }
-
-// the greatest of all rounds
-int64_t most(const Arm& arm, int64_t RunSpeed::*figure) {
-  int64_t found = 0;
-  for (const RunSpeed& round : arm.rounds) found = std::max(found, round.*figure);
-  return found;
-}
 
 std::string memory_text(int64_t bytes) { return bytes > 0 ? bytes_text(bytes) : "-"; }
 
@@ -49,6 +47,16 @@ Timing Arm::step() const {
   return step;
 }
 
+RunSpeed Arm::speed() const {
+  RunSpeed all = rounds.back();
+  all.step = step();
+  for (const RunSpeed& round : rounds) {
+    all.peak_bytes = std::max(all.peak_bytes, round.peak_bytes);
+    all.device_peak_bytes = std::max(all.device_peak_bytes, round.device_peak_bytes);
+  }
+  return all;
+}
+
 std::vector<std::string> changes_of(const std::string& against) {
   std::istringstream text(against);
   std::vector<std::string> changes;
@@ -56,7 +64,8 @@ std::vector<std::string> changes_of(const std::string& against) {
     if (word.find('=') == word.npos)
       throw Error("[bench] --against takes name=value, several by spaces, got '" + word + "' in '" +
                   against + "'; lists have no spaces: [64,64]");
-    if (std::ranges::find(kLeftOut, name_part(word)) != std::end(kLeftOut))
+    const std::string name = name_part(word);
+    if (name.starts_with(kTraces) || std::ranges::find(kLeftOut, name) != std::end(kLeftOut))
       throw Error("[bench] --against " + word +
                   " changes nothing that is measured: bench run trains in memory alone, as long as "
                   "--seconds says; leave it out");
@@ -110,9 +119,9 @@ void measure_in_turn(std::vector<Arm>& arms, int rounds, double seconds) {
     }
 }
 
-Beside beside(const Arm& arm, const Arm& first, double threshold) {
+ArmComparison beside(const Arm& arm, const Arm& first, double threshold) {
   const Timing ours = arm.step(), theirs = first.step();
-  Beside found{.ratios = {}, .ratio = 0, .interval = {}, .verdict = {}};
+  ArmComparison found{.ratios = {}, .ratio = 0, .interval = {}, .verdict = {}};
   for (size_t i = 0; i < std::min(ours.seconds.size(), theirs.seconds.size()); ++i)
     found.ratios.push_back(theirs.seconds[i] / ours.seconds[i]);
   const TimingSummary summary = summary_of({.suite = "", .name = "", .seconds = found.ratios});
@@ -126,19 +135,20 @@ std::string arms_text(const std::vector<Arm>& arms, double threshold, const Term
                ">x first", ">95% interval", "verdict"});
   std::string by_round;
   for (const Arm& arm : arms) {
-    const TimingSummary step = summary_of(arm.step());
+    const RunSpeed speed = arm.speed();
+    const TimingSummary step = summary_of(speed.step);
     // the longest step is the lowest speed
     std::vector<std::string> cells = {
         arm.name(),
         speed_text(1 / step.median),
         speed_text(1 / step.interval.high) + " to " + speed_text(1 / step.interval.low),
-        seconds_text(step.median * double(arm.rounds[0].steps_per_iteration)),
-        memory_text(most(arm, &RunSpeed::peak_bytes)),
-        memory_text(most(arm, &RunSpeed::device_peak_bytes))};
+        seconds_text(step.median * double(speed.steps_per_iteration)),
+        memory_text(speed.peak_bytes),
+        memory_text(speed.device_peak_bytes)};
     if (arm.changes.empty()) {
       cells.insert(cells.end(), {"-", "-", "-"});
     } else {
-      const Beside found = beside(arm, arms[0], threshold);
+      const ArmComparison found = beside(arm, arms[0], threshold);
       cells.insert(cells.end(),
                    {ratio_text(found.ratio),
                     ratio_text(found.interval.low) + " to " + ratio_text(found.interval.high),
@@ -156,24 +166,22 @@ std::string arms_json(const std::vector<Arm>& arms, double threshold, const std:
   using Json = nlohmann::ordered_json;
   Json all = Json::array();
   for (const Arm& arm : arms) {
-    const Timing step = arm.step();
-    const TimingSummary summary = summary_of(step);
+    const RunSpeed speed = arm.speed();
+    const TimingSummary summary = summary_of(speed.step);
     Json settings = Json::object();
     for (const auto& [name, value] : arm.settings) settings[name] = value;
-    Json one = {
-        {"changes", arm.changes},
-        {"settings", settings},
-        {"seconds", step.seconds},
-        {"steps_per_second", 1 / summary.median},
-        {"low", 1 / summary.interval.high},
-        {"high", 1 / summary.interval.low},
-        {"steps_per_iteration", arm.rounds[0].steps_per_iteration},
-        {"seconds_per_iteration", summary.median * double(arm.rounds[0].steps_per_iteration)},
-        {"peak_mib", mib(most(arm, &RunSpeed::peak_bytes))}};
-    if (const int64_t bytes = most(arm, &RunSpeed::device_peak_bytes); bytes > 0)
-      one["device_peak_mib"] = mib(bytes);
+    Json one = {{"changes", arm.changes},
+                {"settings", settings},
+                {"seconds", speed.step.seconds},
+                {"steps_per_second", 1 / summary.median},
+                {"low", 1 / summary.interval.high},
+                {"high", 1 / summary.interval.low},
+                {"steps_per_iteration", speed.steps_per_iteration},
+                {"seconds_per_iteration", summary.median * double(speed.steps_per_iteration)},
+                {"peak_mib", mib(speed.peak_bytes)}};
+    if (speed.device_peak_bytes > 0) one["device_peak_mib"] = mib(speed.device_peak_bytes);
     if (!arm.changes.empty()) {
-      const Beside found = beside(arm, arms[0], threshold);
+      const ArmComparison found = beside(arm, arms[0], threshold);
       one["ratios"] = found.ratios;
       one["ratio"] = found.ratio;
       one["ratio_low"] = found.interval.low, one["ratio_high"] = found.interval.high;

@@ -25,10 +25,12 @@ struct Arm {
   std::string name() const;
   /// Seconds of an environment step, round by round.
   Timing step() const;
+  /// All rounds as one: their samples, the most memory that any took, and else as the last.
+  RunSpeed speed() const;
 };
 
 /// The name=value between spaces that --against says. Throws Error where a word is none, or a
-/// setting of what bench run leaves out.
+/// setting of what bench run leaves out: files, their evaluation, and when a run ends.
 std::vector<std::string> changes_of(const std::string& against);
 
 /// The arm's settings as those of `experiment`, which has taken them. Throws Error where all that it
@@ -42,13 +44,13 @@ std::vector<std::string> settle_arm(Arm& arm, const Experiment& experiment,
 void measure_in_turn(std::vector<Arm>& arms, int rounds, double seconds);
 
 /// An arm beside the first one.
-struct Beside {
+struct ArmComparison {
   std::vector<double> ratios;  ///< its steps a second over the first's, round by round
   double ratio;                ///< their median
   Interval interval;           ///< of the median, as TimingSummary's
   Verdict verdict;             ///< as compared() says it of all rounds
 };
-Beside beside(const Arm& arm, const Arm& first, double threshold);
+ArmComparison beside(const Arm& arm, const Arm& first, double threshold);
 
 /// For people: a table, then the ratios round by round.
 std::string arms_text(const std::vector<Arm>& arms, double threshold, const Terminal& terminal);

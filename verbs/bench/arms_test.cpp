@@ -17,7 +17,8 @@ Arm measured(std::vector<std::string> changes, const std::vector<double>& second
   for (const double s : seconds)
     arm.rounds.push_back({.step = {.suite = "run", .name = "ppo_cartpole", .seconds = {s}},
                           .steps_per_iteration = 256,
-                          .peak_bytes = 3 << 20});
+                          // the last round is not the one that took most
+                          .peak_bytes = int64_t(3 - arm.rounds.size()) << 20});
   return arm;
 }
 
@@ -36,7 +37,8 @@ Arm settled(const std::string& change, const std::vector<Arm>& before,
 TEST(BenchArms, changes_are_words_of_name_and_value) {
   EXPECT_EQ(changes_of(" ppo.epochs=2   threads=1 "),
             (std::vector<std::string>{"ppo.epochs=2", "threads=1"}));
-  for (const char* bad : {"", "  ", "ppo.epochs", "ppo.network.hidden=[64, 64]", "train.steps=5"})
+  for (const char* bad : {"", "  ", "ppo.epochs", "ppo.network.hidden=[64, 64]", "train.steps=5",
+                          "train.price=2", "trace.every=8"})
     EXPECT_THROW(changes_of(bad), Error) << bad;
 }
 
@@ -65,7 +67,7 @@ TEST(BenchArms, one_that_changes_nothing_is_refused_and_told_beside_what_does) {
 TEST(BenchArms, are_compared_round_by_round_and_judged_as_timings_are) {
   // the machine became half as fast meanwhile: rounds side by side know
   const Arm first = measured({}, {1, 1.5, 2}), slower = measured({"a=1"}, {1.25, 1.9, 2.5});
-  const Beside found = beside(slower, first, 0.05);
+  const ArmComparison found = beside(slower, first, 0.05);
   EXPECT_EQ(found.ratios.size(), 3u);
   EXPECT_NEAR(found.ratio, 0.8, 1e-9);
   EXPECT_NEAR(found.interval.low, 1.5 / 1.9, 1e-9);
@@ -87,6 +89,13 @@ TEST(BenchArms, are_told_with_what_they_take) {
   EXPECT_EQ(json["arms"][1]["peak_mib"], 3);
   EXPECT_FALSE(json["arms"][0].contains("ratio"));
   EXPECT_FALSE(json["arms"][0].contains("device_peak_mib"));
+  const Logged logged{.what = "ppo cartpole",
+                      .settings = {"a=1"},
+                      .note = "",
+                      .machine = "a machine",
+                      .step = summary_of(arms[1].step()),
+                      .run = arms[1].speed()};
+  EXPECT_EQ(nlohmann::json::parse(log_line(logged))["peak_mib"], json["arms"][1]["peak_mib"]);
 }
 
 TEST(BenchArms, figures_come_back_from_their_line) {
@@ -122,7 +131,7 @@ TEST(BenchHistory, a_line_has_what_was_measured_and_what_was_before) {
   EXPECT_FALSE(line.contains("ratio") || line.contains("note"));
   logged.note = "two \"lines\"\n";
   logged.before =
-      Before{.what = "old.json", .step = step, .ratio = 1.5, .verdict = Verdict::faster};
+      Reference{.what = "old.json", .step = step, .ratio = 1.5, .verdict = Verdict::faster};
   const std::string second = log_line(logged);
   EXPECT_EQ(second.find('\n'), second.size() - 1);
   line = nlohmann::json::parse(second);

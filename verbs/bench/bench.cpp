@@ -293,7 +293,8 @@ int run(const std::vector<std::string>& words) {
             {"--config", "FILE", "settings from YAML or JSON, as of train"},
             {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
             {"--milliseconds", "N", "measured of each case of replay (default 500)"},
-            {"--lines", "", "of replay: ours alone, of a run: its figures; one JSON object a line"},
+            {"--lines", "",
+             "replay: only ours; run: only its figures; as JSON, one object a line, no tables"},
             {"--suite", "NAMES",
              "by commas: ops, precision, memory, env, replay, kernels, planner, e2e, or all "
              "(default)"},
@@ -305,8 +306,7 @@ int run(const std::vector<std::string>& words) {
             {"--at-least", "N", "of a run: fewer steps a second are exit status 1"},
             {"--against", "'SETTINGS'",
              "of a run: name=value, several by spaces, that are otherwise in a second run; both "
-             "are "
-             "measured in turn, each round in a process of its own. Again for a third"},
+             "are measured in turn, each round in a process of its own. Again for a third"},
             {"--log", "FILE", "of a run: adds a line of JSON, so that FILE is a history"},
             {"--note", "TEXT", "what was tried, for --log"},
             {"--html", "FILE", "the suites as a page, too"},

@@ -13,7 +13,7 @@
 namespace maglev::verbs::bench {
 
 /// What a run was measured beside.
-struct Before {
+struct Reference {
   std::string what;  ///< a baseline's file, or the settings of the first of several
   TimingSummary step;
   double ratio;  ///< steps a second over those before
@@ -27,7 +27,7 @@ struct Logged {
   std::string machine;
   TimingSummary step;  ///< seconds of an environment step
   RunSpeed run;        ///< its iteration and its memory
-  std::optional<Before> before = {};
+  std::optional<Reference> before = {};
 };
 
 /// {"date", "what", "settings", "machine", "commit", "steps_per_second", "interval", "ratio", ...}

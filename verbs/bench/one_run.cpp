@@ -48,16 +48,10 @@ void append(AppendFile& log, const Logged& logged) {
   log.flush();
 }
 
-// the run as given and with each --against, in turn
-int runs_in_turn(const Arguments& arguments, const AlgoOnEnv& pair, int rounds, double seconds) {
-  for (const char* flag : {"--baseline", "--at-least", "--html", "--lines"})
-    if (arguments.has(flag))
-      throw Error("[bench] " + std::string(flag) +
-                  " is of one run, and --against of several; leave one of them out");
-
-  // what could be refused is, before anything is measured
+// the run as given and with each --against, and lines for people on their settings
+std::vector<Arm> arms_of(const Arguments& arguments, const AlgoOnEnv& pair,
+                         std::vector<std::string>& told) {
   std::vector<Arm> arms;
-  std::vector<std::string> told;
   std::vector<std::string> changes = arguments.values("--against");
   changes.insert(changes.begin(), "");
   for (const std::string& against : changes) {
@@ -74,6 +68,41 @@ int runs_in_turn(const Arguments& arguments, const AlgoOnEnv& pair, int rounds, 
     arm.words.insert(arm.words.end(), settings.begin(), settings.end());
     arms.push_back(std::move(arm));
   }
+  return arms;
+}
+
+// a line of each but the first
+void log_arms(AppendFile& log, const Arguments& arguments, const AlgoOnEnv& pair,
+              const std::vector<Arm>& arms, double threshold, const std::string& machine) {
+  const Arm& first = arms[0];
+  const Timing step = first.step();
+  const auto& given = arguments.settings();
+  const std::string what = given.empty() ? first.name() : joined(given, " ");
+  for (size_t i = 1; i < arms.size(); ++i) {
+    const ArmComparison found = beside(arms[i], first, threshold);
+    append(log, {.what = pair.algo + " " + pair.env,
+                 .settings = joined_settings(given, arms[i].changes),
+                 .note = arguments.value("--note").value_or(""),
+                 .machine = machine,
+                 .step = summary_of(arms[i].step()),
+                 .run = arms[i].speed(),
+                 .before = Reference{.what = what,
+                                     .step = summary_of(step),
+                                     .ratio = found.ratio,
+                                     .verdict = found.verdict}});
+  }
+}
+
+// the run as given and with each --against, in turn
+int runs_in_turn(const Arguments& arguments, const AlgoOnEnv& pair, int rounds, double seconds) {
+  for (const char* flag : {"--baseline", "--at-least", "--html", "--lines"})
+    if (arguments.has(flag))
+      throw Error("[bench] " + std::string(flag) +
+                  " is of one run, and --against of several; leave one of them out");
+
+  // what could be refused is, before anything is measured
+  std::vector<std::string> told;
+  std::vector<Arm> arms = arms_of(arguments, pair, told);
   print_notes(told);
   Outputs outputs(arguments);
 
@@ -97,37 +126,22 @@ int runs_in_turn(const Arguments& arguments, const AlgoOnEnv& pair, int rounds, 
             by_thousands(arm.rounds[0].steps_per_iteration) + " steps, of " + first.name() +
             " of " + by_thousands(first.rounds[0].steps_per_iteration) + ": steps/s compare\n");
   if (outputs.json) write_atomic(*outputs.json, arms_json(arms, threshold, machine));
-  if (!outputs.log) return 0;
-  for (size_t i = 1; i < arms.size(); ++i) {
-    const Beside found = beside(arms[i], first, threshold);
-    append(*outputs.log, {.what = pair.algo + " " + pair.env,
-                          .settings = joined_settings(arguments.settings(), arms[i].changes),
-                          .note = arguments.value("--note").value_or(""),
-                          .machine = machine,
-                          .step = summary_of(arms[i].step()),
-                          .run = arms[i].rounds.back(),
-                          .before = Before{.what = arguments.settings().empty()
-                                                       ? first.name()
-                                                       : joined(arguments.settings(), " "),
-                                           .step = summary_of(first.step()),
-                                           .ratio = found.ratio,
-                                           .verdict = found.verdict}});
-  }
+  if (outputs.log) log_arms(*outputs.log, arguments, pair, arms, threshold, machine);
   return 0;
 }
 
 // what a run was before, where a baseline says
-std::optional<Before> before_of(const Arguments& arguments, const Outputs& outputs,
-                                const Timing& step) {
+std::optional<Reference> before_of(const Arguments& arguments, const Outputs& outputs,
+                                   const Timing& step) {
   const auto found = compared({step}, outputs.before, outputs.threshold);
   if (found.empty()) return std::nullopt;
   const auto old = std::ranges::find_if(outputs.before, [&](const Timing& one) {
     return one.suite == step.suite && one.name == step.name;
   });
-  return Before{.what = *arguments.value("--baseline"),
-                .step = summary_of(*old),
-                .ratio = 1 / found[0].ratio,
-                .verdict = found[0].verdict};
+  return Reference{.what = *arguments.value("--baseline"),
+                   .step = summary_of(*old),
+                   .ratio = 1 / found[0].ratio,
+                   .verdict = found[0].verdict};
 }
 
 }  // namespace

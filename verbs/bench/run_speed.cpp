@@ -80,7 +80,7 @@ RunSpeed measure_run(Experiment& experiment, int rounds, double seconds) {
   }
   speed.steps_per_iteration = trainer.steps_per_iteration();
   speed.peak_bytes = peak_bytes_here();
-  if (placement.device.is_cuda()) speed.device_peak_bytes = device_memory().most_reserved;
+  if (placement.device.is_cuda()) speed.device_peak_bytes = device_memory().peak_reserved;
   return speed;
 }
 

@@ -14,11 +14,11 @@ struct RunSpeed {
   double warmup_s = 0;  ///< from nothing until libraries and graphs are set up, by the clock
   int64_t steps_per_iteration = 0;  ///< environment steps, or updates from a dataset
   int64_t peak_bytes = 0;           ///< the most memory of this process so far
-  int64_t device_peak_bytes = 0;    ///< likewise of tensors on its GPU; 0: it is on none
+  int64_t device_peak_bytes = 0;    ///< the most that torch reserved on its GPU; 0: it is on none
   std::string device;  ///< and threads and precision, for people: "cpu, 2 threads, fp32"
 };
 
-/// As files have memory.
+/// MiB, as --json and --log write memory.
 constexpr double mib(int64_t bytes) { return double(bytes) / (1 << 20); }
 
 /// Trains in memory alone, nothing is written: until libraries and graphs are set up, then in

@@ -61,7 +61,8 @@ std::vector<Timing> timings_of_json(const std::string& text, const std::string& 
   const auto wrong = [&] {
     return Error("[bench] " + path +
                  " must hold timings as bench --json writes them, two positive samples each at "
-                 "least; measure it again");
+                 "least (those of `bench run --against` hold arms and are no baseline); measure it "
+                 "again");
   };
   try {
     std::vector<Timing> timings;
