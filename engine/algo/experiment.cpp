@@ -34,11 +34,11 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "seconds between rows of metrics that tell of memory, processors, energy and the GPU "
           "too; 0: none",
           {.min = 0, .max = 1e9, .unit = "seconds"});
-    t.add(
-        "stall", run.stall,
-        "seconds in which nothing goes on after which one line says where the run stands, if that "
-        "is 20 times the longest iteration too; it ends nothing; 0: never",
-        {.min = 0, .max = 1e9, .unit = "seconds"});
+    t.add("stall", run.stall,
+          "seconds without progress (no stage begins or ends) before a line says where each thread "
+          "is; at least 20 times the longest iteration, and five times this before the first has "
+          "ended; nothing is ended; 0: never",
+          {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("price", run.price,
           "what an hour of the machine costs, in whatever money: the run tells what it has cost so "
           "far; 0: it does not",
@@ -61,8 +61,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "of networks' forward passes; auto: fp32 on a processor, the fastest measured on a GPU");
     t.add("gradients", run.gradients,
           "how several processes add up their gradients: fp32, or rounded to bf16 on the way, "
-          "which is half "
-          "the bytes");
+          "which is half the bytes");
     t.add(
         "deterministic", run.deterministic,
         "on a GPU only operations that give the same bits each time, so that a resumed run equals "
@@ -100,8 +99,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.free = true});
     t.add("replay_folder", run.replay_folder,
           "on a processor: observations of the replay lie in a file of this folder, mapped into "
-          "memory, "
-          "and may be more than memory holds; empty: in memory");
+          "memory, and may be more than memory holds; empty: in memory");
     t.add("save_replay", run.save_replay,
           "checkpoints hold the replay; else a resumed run begins with an empty one");
     t.add("replay_capacity", run.replay_capacity,

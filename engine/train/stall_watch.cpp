@@ -90,10 +90,10 @@ void StallWatch::watch() {
     told_s = silent_s;
     // a disk that does not answer may hold the line up, and the run's end not
     lock.unlock();
-    std::string text = "nothing has gone on for " + printed("%.0f s", silent_s) + ", since " +
+    std::string text = "no progress for " + printed("%.0f s", silent_s) + ", since " +
                        clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
     if (asks_.device) text += "; " + asks_.device();
-    asks_.say(text + "; it is waited for (train.stall)");
+    asks_.say(text + "; the run goes on waiting (train.stall=0: never say this)");
     lock.lock();
   }
 }

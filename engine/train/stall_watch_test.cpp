@@ -55,10 +55,11 @@ TEST(StallWatch, tells_where_threads_are_and_again_after_twice_as_long) {
   Watched run(/*limit_s=*/0.05);
   run.watch.iteration(1e-6);
   ASSERT_TRUE(run.says(2));
-  EXPECT_TRUE(contains(run.lines[0], "nothing has gone on for 0 s, since ")) << run.lines[0];
-  EXPECT_TRUE(contains(run.lines[0],
-                       ": main in iteration > collect; the GPU's stream has no work; it is waited "
-                       "for (train.stall)"))
+  EXPECT_TRUE(contains(run.lines[0], "no progress for 0 s, since ")) << run.lines[0];
+  EXPECT_TRUE(
+      contains(run.lines[0],
+               ": main in iteration > collect; the GPU's stream has no work; the run goes on "
+               "waiting (train.stall=0: never say this)"))
       << run.lines[0];
 }
 
@@ -108,7 +109,7 @@ TEST(StallWatch, a_run_that_stands_still_says_so_and_goes_on) {
   hooks.iteration_start = [&](int64_t step) {
     // stands still until that was said
     for (const double end_s = steady_s() + 30;
-         step == 256 && !contains(log(), "nothing has gone on") && steady_s() < end_s;)
+         step == 256 && !contains(log(), "no progress for ") && steady_s() < end_s;)
       std::this_thread::sleep_for(20ms);
   };
   EXPECT_EQ(train_new(experiment, {.out = out, .sinks = {"jsonl"}, .hooks = hooks}),

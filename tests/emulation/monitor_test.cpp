@@ -65,7 +65,7 @@ TEST(Monitored, a_run_on_cuda_that_stands_still_tells_of_its_stream) {
   const auto log = [&] { return read_file(dir.path() + "/log.txt", 1 << 20); };
   Hooks hooks;
   hooks.row = [&](const MetricRow& row) {
-    for (int i = 0; row.step == 128 && i < 1500 && !contains(log(), "nothing has gone on"); ++i)
+    for (int i = 0; row.step == 128 && i < 1500 && !contains(log(), "no progress for "); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
   };
   Session(trainer, dir, {.sinks = {"jsonl"}, .hooks = hooks}, trace, /*resumed_at=*/-1).run();
