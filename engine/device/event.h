@@ -11,8 +11,9 @@ namespace maglev {
 bool has_passed(int error, int (*forget)(), const char* what);
 
 /// Whether `stream`, of this thread's device, has work that is not done; any thread may ask. Nothing
-/// where one captures, which a question may break, and in builds without device code. Throws Error
-/// where the device has failed.
+/// where a thread captures, which a question may break, where one waits for the whole device
+/// (release_device_memory) and in builds without device code. Throws Error where the device has
+/// failed.
 std::optional<bool> stream_is_busy(void* stream);
 
 /// Does nothing in builds without device code, where every event was passed.

@@ -1,16 +1,18 @@
 #include "engine/train/held_memory.h"
 
 #include <algorithm>
+#include <exception>
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/words.h"
 #include "engine/host/system.h"
+#include "engine/train/store.h"
 
 namespace maglev {
 namespace {
-
-// settings of an algorithm by which an update takes less at once
-constexpr const char* kTakeLess[] = {".micro_batch", ".shard_rows", ".minibatch", ".batch"};
 
 class StateBytes : public PartialVisitor {
  public:
@@ -46,14 +48,14 @@ std::string beside(int64_t held, int64_t planned) {
 }  // namespace
 
 int64_t HeldMemory::rest() const {
-  return std::max<int64_t>(0, tensors - environments - store - state);
+  return std::max<int64_t>(0, tensors - environments - collected - state);
 }
 
 std::vector<MemoryPart> HeldMemory::parts() const {
   return {{"environments", environments},
-          {"what is collected", store},
-          {"networks and their optimisers' state", state},
-          {"activations, gradients and batches", rest()}};
+          {"rollout or replay", collected},
+          {"parameters and optimiser", state},
+          {"activations, gradients, batches", rest()}};
 }
 
 HeldMemory held_memory(Trainer& trainer, int64_t tensors, int64_t process) {
@@ -63,14 +65,17 @@ HeldMemory held_memory(Trainer& trainer, int64_t tensors, int64_t process) {
   const EnvEntry& env = experiment.env();
   held.environments = trainer.envs().count() * int64_t(env.slot_bytes(experiment.env_params())) +
                       int64_t(env.asset_bytes(experiment.env_params()));
-  if (Rollout* rollout = trainer.store().rollout())
-    held.store = bytes_there(rollout->batch(), device);
+  if (Rollout* rollout = trainer.store().rollout()) {
+    held.collected = bytes_there(rollout->batch(), device);
+    held.pinned = rollout_is_pinned(experiment.run, device);
+  }
   if (Replay* replay = trainer.store().replay()) {
+    held.pinned = replay->pinned();
     Batch ring = replay->columns();
     // observations that lie in a file are no memory that an allocator gave
     if (!experiment.run.replay_folder.empty()) ring.obs.clear();
-    held.store = bytes_there(ring, device);
-    if (device.is_cuda()) held.store += bytes_there(replay->collected(), device);
+    held.collected = bytes_there(ring, device);
+    if (device.is_cuda()) held.collected += bytes_there(replay->collected(), device);
   }
   StateBytes state;
   trainer.algorithm().visit_state(state);
@@ -80,10 +85,11 @@ HeldMemory held_memory(Trainer& trainer, int64_t tensors, int64_t process) {
 
 std::string held_text(const HeldMemory& held, const MemoryPlan& plan) {
   return "tensors " + beside(held.tensors, plan.tensors()) + " planned: environments " +
-         beside(held.environments, plan.environments) + ", what is collected " +
-         beside(held.store, plan.store) + ", what learns " +
-         beside(held.state + held.rest(), plan.learning()) + " (" + bytes_text(held.state) +
-         " of it kept by checkpoints); the process holds " + bytes_text(held.process);
+         beside(held.environments, plan.environments) + ", rollout or replay " +
+         beside(held.collected, plan.collected) + ", learning " +
+         beside(held.state + held.rest(), plan.learning()) + " (parameters and optimiser " +
+         bytes_text(held.state) + "; activations, gradients, batches " + bytes_text(held.rest()) +
+         "); the process holds " + bytes_text(held.process);
 }
 
 std::string json_with(const MemoryPlan& plan, const HeldMemory& held) {
@@ -93,7 +99,7 @@ std::string json_with(const MemoryPlan& plan, const HeldMemory& held) {
   };
   json["measured"] = {{"tensors", pair(plan.tensors(), held.tensors)},
                       {"environments", pair(plan.environments, held.environments)},
-                      {"collected", pair(plan.store, held.store)},
+                      {"collected", pair(plan.collected, held.collected)},
                       {"learning", pair(plan.learning(), held.state + held.rest())},
                       {"state", held.state},
                       {"process", held.process}};
@@ -115,13 +121,28 @@ std::string out_of_memory_text(const c10::Error& error, const HeldMemory& held,
   for (const MemoryPart& part : parts)
     text += (&part == &parts[0] ? " " : ", ") + part.name + " " + bytes_text(part.bytes);
   text += "; make smaller what takes most (";
-  for (const Field& field : experiment.table().fields())
-    for (const char* ending : kTakeLess)
-      if (field.name.starts_with(experiment.algo().name) && field.name.ends_with(ending))
-        text += field.name + ", ";
-  if (held.store > 0 && placement.device.is_cuda() && experiment.run.dataset.empty())
-    text += "train.replay_memory or train.rollout_memory=pinned, ";
-  return text + "train.replay_capacity, env.count), ./maglev plan says how far each can go";
+  try {
+    std::vector<std::string> settings;
+    for (const Saving& one : savings(experiment, placement, held.pinned))
+      settings.push_back(one.setting);
+    text += joined(settings);
+  } catch (const std::exception&) {
+    // a machine that has no memory left may refuse to plan, too
+    text += "env.count";
+  }
+  return text + "), ./maglev plan says how far each can go";
+}
+
+std::string keep_blocks(const std::string& blocks, const std::string& folder) {
+  if (blocks.empty()) return "";
+  const std::string path = folder + "/out_of_memory.pickle";
+  try {
+    write_atomic(path, blocks);
+  } catch (const Error&) {
+    // what is said without it is what matters
+    return "";
+  }
+  return "; all blocks of the device as it refused, for pytorch.org/memory_viz: " + path;
 }
 
 }  // namespace maglev

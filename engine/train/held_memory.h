@@ -16,11 +16,12 @@ namespace maglev {
 /// Bytes of tensors on the run's device.
 struct HeldMemory {
   int64_t environments = 0;  ///< their states and assets
-  int64_t store = 0;         ///< columns of the rollout or the replay's ring
+  int64_t collected = 0;     ///< columns of the rollout or the replay's ring
   int64_t state = 0;  ///< what checkpoints keep of the algorithm: parameters, moments, targets
   /// All: on a GPU the most at a time, on a processor what its allocator keeps.
   int64_t tensors = 0;
   int64_t process = 0;  ///< of the process itself, mapped files left out
+  bool pinned = false;  ///< what is collected lies in pinned memory of the host instead
 
   /// What is none of the parts: activations, gradients, batches, workspaces.
   int64_t rest() const;
@@ -40,5 +41,8 @@ std::string json_with(const MemoryPlan& plan, const HeldMemory& held);
 /// and which settings take less.
 std::string out_of_memory_text(const c10::Error& error, const HeldMemory& held,
                                const Experiment& experiment, const Placement& placement);
+/// Writes blocks of a device (refusal.h) into a run's folder and says so, as what follows the text
+/// above; empty: there are none, or they could not be written.
+std::string keep_blocks(const std::string& blocks, const std::string& folder);
 
 }  // namespace maglev

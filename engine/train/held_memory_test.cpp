@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/file.h"
+#include "base/core/words.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/train/training_run.h"
 #include "tests/errors.h"
@@ -32,12 +33,12 @@ TEST(HeldMemory, is_of_environments_and_columns_what_was_planned) {
   const HeldMemory held = held_memory(trainer, cpu_cache_bytes(), 1 << 20);
   EXPECT_EQ(held.environments, plan.environments);
   // the plan counts T + 1 times of every column
-  EXPECT_LE(held.store, plan.store);
-  EXPECT_GT(double(held.store), 0.9 * double(plan.store));
+  EXPECT_LE(held.collected, plan.collected);
+  EXPECT_GT(double(held.collected), 0.9 * double(plan.collected));
   // parameters and two moments of each: 4 -> 8 -> 8 -> 2 and 1, and their biases, at least once
   EXPECT_GT(held.state, 3 * 4 * (4 * 8 + 8 * 3));
   EXPECT_LT(held.state, plan.learning());
-  EXPECT_EQ(held.rest(), held.tensors - held.environments - held.store - held.state);
+  EXPECT_EQ(held.rest(), held.tensors - held.environments - held.collected - held.state);
 }
 
 TEST(HeldMemory, of_a_replay_is_the_rings_own) {
@@ -50,8 +51,8 @@ TEST(HeldMemory, of_a_replay_is_the_rings_own) {
   const Placement placement{.device = at::kCPU, .threads = 1};
   Trainer trainer(experiment, placement);
   const HeldMemory held = held_memory(trainer, 0, 0);
-  EXPECT_EQ(held.store, plan_memory(experiment, placement).store);
-  EXPECT_GT(held.store, 1000 * 4);
+  EXPECT_EQ(held.collected, plan_memory(experiment, placement).collected);
+  EXPECT_GT(held.collected, 1000 * 4);
   EXPECT_EQ(held.rest(), 0);
 }
 
@@ -66,6 +67,26 @@ TEST(HeldMemory, is_kept_beside_the_plan_once_a_run_has_learned) {
   EXPECT_GT(measured["learning"]["measured"], measured["state"]);
   EXPECT_GT(measured["process"], 0);
   EXPECT_TRUE(contains(read_file(out + "/log.txt", 1 << 20), "memory: "));
+}
+
+// settings that take less, one after another
+std::string savings_of(const Experiment& experiment, const Placement& placement, bool pinned) {
+  std::vector<std::string> settings;
+  for (const Saving& one : savings(experiment, placement, pinned)) settings.push_back(one.setting);
+  return joined(settings);
+}
+
+TEST(HeldMemory, takes_less_by_settings_that_the_run_has_and_that_are_not_so_already) {
+  const Placement gpu{.device = at::Device("cuda:0"), .threads = 1, .device_bytes = 1LL << 40};
+  const std::string rollout = savings_of(SmallPpo().experiment, gpu, /*pinned=*/false);
+  EXPECT_TRUE(contains(rollout, "train.rollout_memory=pinned, env.count")) << rollout;
+  EXPECT_FALSE(contains(rollout, "train.replay")) << rollout;
+  const std::string pinned = savings_of(SmallPpo().experiment, gpu, /*pinned=*/true);
+  EXPECT_FALSE(contains(pinned, "=pinned")) << pinned;
+  const Experiment learner("tdmpc2", "pendulum");
+  const std::string replay = savings_of(learner, gpu, /*pinned=*/false);
+  EXPECT_TRUE(contains(replay, "train.replay_memory=pinned, train.replay_capacity")) << replay;
+  EXPECT_FALSE(contains(replay, "train.rollout")) << replay;
 }
 
 TEST(HeldMemory, a_run_that_is_out_of_it_says_what_holds_how_much_and_what_takes_less) {
@@ -83,9 +104,12 @@ TEST(HeldMemory, a_run_that_is_out_of_it_says_what_holds_how_much_and_what_takes
                "[memory] ppo asked for more than cpu has: Tried to allocate 2.00 GiB. GPU 0 "
                "has 1.00 GiB free.; tensors held "))
       << told;
-  EXPECT_TRUE(contains(told, "what is collected")) << told;
+  EXPECT_TRUE(contains(told, "rollout or replay ")) << told;
   EXPECT_TRUE(contains(told, "make smaller what takes most (")) << told;
-  EXPECT_TRUE(contains(told, "ppo.minibatch, ") && contains(told, "env.count")) << told;
+  EXPECT_TRUE(contains(told, "ppo.rollout, ppo.minibatch, ") && contains(told, "env.count)"))
+      << told;
+  // it has no replay, and its memory is the host's
+  EXPECT_FALSE(contains(told, "train.re") || contains(told, "train.rollout")) << told;
   EXPECT_TRUE(contains(read_file(out + "/run.json", 1 << 20), "asked for more than cpu has"));
 }
 

@@ -18,6 +18,7 @@
 #include "engine/play/evaluate.h"
 #include "engine/play/league.h"
 #include "engine/train/dataset.h"
+#include "engine/train/idle_settings.h"
 #include "engine/train/store.h"
 
 namespace maglev {
@@ -28,6 +29,10 @@ constexpr int64_t kLibraries = 256 << 20;
 
 // a view of one column of a block's row, and what its TimeStep keeps besides; fitted
 constexpr int64_t kViewBytes = 500, kRowBytes = 256;
+
+// settings of an algorithm that say how many rows it learns from at once, or holds until it does
+constexpr const char* kRowsAtOnce[] = {".micro_batch", ".shard_rows", ".minibatch", ".batch",
+                                       ".rollout"};
 
 int64_t view_bytes(const EnvSpec& spec, const DataPlan& plan, int64_t rows, int64_t block) {
   const int64_t columns =
@@ -136,7 +141,7 @@ void add_replay(Planned& result, const Experiment& experiment, const Placement& 
     memory.pinned = pinned_columns(Replay::column_bytes(spec, plan.columns), rows);
     add_part(memory, "replay's table", result.replay - rows * row_bytes);
   } else {
-    memory.store += Replay::ring_rows(shape) * row_bytes - memory.disk;
+    memory.collected += Replay::ring_rows(shape) * row_bytes - memory.disk;
     add_part(memory, "replay", result.replay);
   }
   const int64_t batch = (shape.length + 1) * shape.batch * row_bytes;
@@ -155,7 +160,7 @@ void add_rollout(MemoryPlan& memory, const Experiment& experiment, const Placeme
   if (away)
     memory.pinned = pinned_columns(Rollout::observed_columns(spec), (window.T + 1) * window.rows);
   const int64_t there = away ? all - Rollout::observed_bytes(spec, window) : all;
-  memory.store += there;
+  memory.collected += there;
   add_part(memory, "rollout", there);
 }
 
@@ -201,22 +206,22 @@ int64_t address_space_left() {
   return std::max<int64_t>(1, int64_t(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
 }
 
-// settings by which the same run takes less of `placement`'s memory, each with a comma behind it
-std::string thrift(const Experiment& experiment, const Placement& placement, const Planned& now) {
+// whether an update takes less that learns from one sequence at once: some learners hold no more than
+// a part as it is
+bool parts_take_less(const Experiment& experiment, const Placement& placement,
+                     const std::string& micro_batch) {
+  Experiment changed(experiment.algo().name, experiment.env().name);
+  for (const Field& field : experiment.table().fields())
+    changed.table().set(field.name, field.plain(), "plan", Origin::command_line);
+  changed.table().set(micro_batch, "1", "plan", Origin::command_line);
+  return planned(changed, placement).memory.total() < planned(experiment, placement).memory.total();
+}
+
+// what leaves the run the same, each with a comma behind it
+std::string thrift(const Experiment& experiment, const Placement& placement, bool pinned) {
   std::string text;
-  for (const Field& field : experiment.table().fields()) {
-    if (!field.name.ends_with(".micro_batch")) continue;
-    // some learners hold no more than a part as it is
-    Experiment changed(experiment.algo().name, experiment.env().name);
-    for (const Field& f : experiment.table().fields())
-      changed.table().set(f.name, f.plain(), "plan", Origin::command_line);
-    changed.table().set(field.name, "1", "plan", Origin::command_line);
-    if (planned(changed, placement).memory.total() < now.memory.total())
-      text += "learn from fewer sequences at once (" + field.name + "), ";
-  }
-  if (now.capacity == 0 && placement.device.is_cuda() &&
-      !rollout_is_pinned(experiment.run, placement.device))
-    text += "keep a rollout's observations on the host (train.rollout_memory=pinned), ";
+  for (const Saving& one : savings(experiment, placement, pinned))
+    if (!one.how.empty()) text += one.how + " (" + one.setting + "), ";
   return text;
 }
 
@@ -299,6 +304,29 @@ MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement)
   return plan;
 }
 
+std::vector<Saving> savings(const Experiment& experiment, const Placement& placement, bool pinned) {
+  const IdleSettings idle(experiment, placement);
+  std::vector<Saving> found;
+  const auto add = [&](const std::string& name, const std::string& value, const std::string& how) {
+    if (idle.why(name).empty()) found.push_back({name + value, how});
+  };
+  for (const Field& field : experiment.table().fields())
+    for (const char* ending : kRowsAtOnce) {
+      if (field.name != experiment.algo().name + std::string(ending)) continue;
+      if (!field.name.ends_with(".micro_batch")) add(field.name, "", "");
+      else if (parts_take_less(experiment, placement, field.name))
+        add(field.name, "", "learn from fewer sequences at once");
+    }
+  if (!pinned) {
+    add("train.replay_memory", "=pinned", "keep the replay on the host");
+    add("train.rollout_memory", "=pinned", "keep a rollout's observations on the host");
+  }
+  // a dataset is held whatever the capacity
+  if (experiment.run.dataset.empty()) add("train.replay_capacity", "", "");
+  add("env.count", "", "");
+  return found;
+}
+
 MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::string* note) {
   Planned plan = planned(experiment, placement);
   set_limit(plan.memory, experiment.run, placement);
@@ -318,7 +346,8 @@ MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::s
     throw Error("[memory] " + plan.memory.text() + "; the limit is " + limit + "; " +
                 (can_shrink ? "make the replay smaller with --shrink or train.replay_capacity, "
                             : "use fewer environments or a smaller network, ") +
-                thrift(experiment, placement, plan) + "or raise it with --memory-limit");
+                thrift(experiment, placement, plan.memory.pinned > 0) +
+                "or raise it with --memory-limit");
   // by whole time steps, and one more for what rounding took
   const double per_row = double(plan.replay) / double(plan.capacity);
   const int64_t fewer = (int64_t(double(over) / per_row) / plan.rows + 2) * plan.rows;

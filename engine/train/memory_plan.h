@@ -19,14 +19,14 @@ struct MemoryPlan {
   int64_t processes = 1;          ///< each of which holds as much
   /// Of `parts`: environments with what they share; columns of the rollout or the replay's ring;
   /// what no tensor is, views of rows and memory that processes share.
-  int64_t environments = 0, store = 0, beside = 0;
+  int64_t environments = 0, collected = 0, beside = 0;
   int64_t limit = 0;      ///< bytes that `parts` may take; 0: no limit
   std::string limit_why;  ///< e.g. "free on cuda:0"
 
   int64_t total() const;
   int64_t tensors() const { return total() - beside; }
   /// What learns: networks, optimisers, activations, batches, others that act.
-  int64_t learning() const { return tensors() - environments - store; }
+  int64_t learning() const { return tensors() - environments - collected; }
   bool parts_fit() const { return limit == 0 || total() <= limit; }
   bool pinned_fits() const { return host_left == 0 || pinned <= host_left; }
   bool fits() const { return parts_fit() && pinned_fits(); }
@@ -41,6 +41,15 @@ int64_t parse_bytes(const std::string& text);
 /// What `experiment` will hold at its peak where `placement` puts it: environments, rollout or
 /// replay, and what the algorithm says. The process itself and its libraries are left out.
 MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement);
+
+/// What would take less of the memory where a run's tensors lie.
+struct Saving {
+  std::string setting;  ///< its name, with a value where only one takes less
+  std::string how;      ///< in words, where the run stays the same; else empty
+};
+/// Without settings that change nothing in such a run. `pinned`: what is collected lies in pinned
+/// memory of the host already.
+std::vector<Saving> savings(const Experiment& experiment, const Placement& placement, bool pinned);
 
 /// The plan, held to train.memory_limit. Where it does not fit: with train.shrink_replay a smaller
 /// train.replay_capacity is written into `experiment` and `note` says so, unless that is null; else

@@ -216,7 +216,7 @@ TEST(Monitor, names_the_part_that_grew) {
   Fake tensors;
   int64_t past_selves = 0;
   tensors.parts = [&] {
-    return std::vector<MemoryPart>{{"what is collected", 5 * kMiB}, {"opponents", past_selves}};
+    return std::vector<MemoryPart>{{"rollout or replay", 5 * kMiB}, {"opponents", past_selves}};
   };
   const auto grows = [&] { past_selves += kMiB; };
   EXPECT_NE(said_of_growth(tensors, {},

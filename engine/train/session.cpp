@@ -22,7 +22,6 @@
 #include "base/trace/span.h"
 #include "engine/algo/micro_batch.h"
 #include "engine/device/device.h"
-#include "engine/device/event.h"
 #include "engine/device/refusal.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/env_title.h"
@@ -86,18 +85,6 @@ std::unique_ptr<GpuMeter> meter_of(const Trainer& trainer) {
   if (!device.is_cuda() || trainer.experiment().run.monitor_every <= 0) return nullptr;
   auto meter = std::make_unique<GpuMeter>(bus_address(device.index()), gpu_libraries());
   return meter->known() ? std::move(meter) : nullptr;
-}
-
-// what a device does while nothing goes on
-std::string stream_text(int device, void* stream) {
-  try {
-    use_device(device);
-    const std::optional<bool> busy = stream_is_busy(stream);
-    if (!busy) return "a graph is being captured";
-    return *busy ? "the GPU's stream has work" : "the GPU's stream has no work";
-  } catch (const Error& e) {
-    return e.what();
-  }
 }
 
 // as many processes as step environments at most; 0: they have no such setting
@@ -313,16 +300,7 @@ void Session::measure_memory() {
 
 std::string Session::tell_out_of_memory(const c10::Error& error) {
   const std::optional<Refusal> refusal = last_refusal();
-  std::string blocks;
-  if (refusal && !refusal->blocks.empty()) {
-    const std::string path = dir_.path() + "/out_of_memory.pickle";
-    try {
-      write_atomic(path, refusal->blocks);
-      blocks = "; all blocks of the device as it refused, for pytorch.org/memory_viz: " + path;
-    } catch (const Error&) {
-      // what is said without it is what matters
-    }
-  }
+  const std::string blocks = refusal ? keep_blocks(refusal->blocks, dir_.path()) : "";
   // by part as it was before: a device that has no memory left is asked for none
   HeldMemory held = held_;
   held.tensors = refusal                                 ? refusal->in_use

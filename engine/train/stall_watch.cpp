@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/core/clock.h"
+#include "base/core/error.h"
 #include "base/core/printed.h"
+#include "engine/device/device.h"
+#include "engine/device/event.h"
 
 namespace maglev {
 namespace {
@@ -47,6 +51,19 @@ std::string whereabouts_text(const std::vector<trace::ThreadNow>& threads) {
     text += (text.empty() ? "" : "; ") + names + " in " + place;
   if (idle > 0) text += (text.empty() ? "" : "; ") + std::to_string(idle) + " idle";
   return text;
+}
+
+std::string stream_text(int device, void* stream) {
+  try {
+    use_device(device);
+    const std::optional<bool> busy = stream_is_busy(stream);
+    if (!busy)
+      return "the GPU's stream cannot be asked: a graph is being captured, or the whole device is "
+             "waited for";
+    return *busy ? "the GPU's stream has work" : "the GPU's stream has no work";
+  } catch (const Error& e) {
+    return e.what();
+  }
 }
 
 StallWatch::StallWatch(double limit_s, Asks asks) : limit_s_(limit_s), asks_(std::move(asks)) {

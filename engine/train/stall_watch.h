@@ -1,5 +1,5 @@
 #pragma once
-// Says once in a while that nothing goes on in a run, and what its threads are in: a run that waits
+// Says once in a while that a run makes no progress, and what its threads are in: a run that waits
 // for ever, for a disk, a device or an environment, looks from outside as one that computes. It ends
 // nothing. Threads: a thread of its own looks and tells; iteration() is the run's.
 
@@ -58,5 +58,8 @@ class StallWatch {
 /// "main in iteration > collect > env_step; pool 1, pool 2 in env_step; 3 idle": those in no span
 /// are left out, but for the main one.
 std::string whereabouts_text(const std::vector<trace::ThreadNow>& threads);
+/// What a stream of CUDA device `device` does, or why it cannot be asked. Any thread may ask; the
+/// device becomes the thread's own.
+std::string stream_text(int device, void* stream);
 
 }  // namespace maglev
