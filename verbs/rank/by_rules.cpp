@@ -11,8 +11,7 @@
 namespace maglev::verbs::rank {
 namespace {
 
-/// What a sure rule counts where it stands beside others: its doubt must be more than 0, or no
-/// other would add to it.
+/// In the logarithm a rule of confidence 1 counts as 1 - 1e-12; -inf would hide all other rules.
 constexpr double kLeastDoubt = 1e-12;
 
 /// Questions that have all but their false candidates in common are answered once.
@@ -30,29 +29,29 @@ std::vector<std::pair<datalog::AskedAtom, std::vector<size_t>>> by_asked_atom(
   return open;
 }
 
-Spoken spoken_for(const Question& question, const std::vector<datalog::RuleAnswer>& answers) {
-  Spoken spoken{.begin = {0}, .rules = {}};
-  spoken.begin.reserve(question.candidates.size() + 1);
+FiredRules fired_for(const Question& question, const std::vector<datalog::RuleAnswer>& answers) {
+  FiredRules fired{.begin = {0}, .rules = {}};
+  fired.begin.reserve(question.candidates.size() + 1);
   for (const datalog::Atom& candidate : question.candidates) {
     const int32_t constant = question.head ? candidate.first : candidate.second;
     auto answer = std::lower_bound(
         answers.begin(), answers.end(), constant,
         [](const datalog::RuleAnswer& a, int32_t wanted) { return a.constant < wanted; });
     for (; answer != answers.end() && answer->constant == constant; ++answer)
-      spoken.rules.push_back(answer->rule);
-    spoken.begin.push_back(int32_t(spoken.rules.size()));
+      fired.rules.push_back(answer->rule);
+    fired.begin.push_back(int32_t(fired.rules.size()));
   }
-  return spoken;
+  return fired;
 }
 
 }  // namespace
 
-std::vector<Spoken> spoken_of(const std::vector<Question>& questions, const datalog::Graph& graph,
-                              ThreadPool& pool) {
+std::vector<FiredRules> fired_rules_of(const std::vector<Question>& questions,
+                                       const datalog::Graph& graph, ThreadPool& pool) {
   const auto span = maglev::trace::stage("rules");
   const datalog::RuleAnswers rules(graph.dataset.program, *graph.knowledge);
   const auto open = by_asked_atom(questions);
-  std::vector<Spoken> spoken(questions.size());
+  std::vector<FiredRules> fired(questions.size());
   // blocks so that scratch is made seldom; a question's answers are its own
   constexpr size_t kBlock = 32;
   pool.run(int64_t((open.size() + kBlock - 1) / kBlock), [&](int64_t block) {
@@ -61,23 +60,23 @@ std::vector<Spoken> spoken_of(const std::vector<Question>& questions, const data
     const size_t begin = size_t(block) * kBlock, end = std::min(begin + kBlock, open.size());
     for (size_t i = begin; i < end; ++i) {
       const auto answers = rules.of(open[i].first, scratch);
-      for (size_t q : open[i].second) spoken[q] = spoken_for(questions[q], answers);
+      for (size_t q : open[i].second) fired[q] = fired_for(questions[q], answers);
     }
   });
-  return spoken;
+  return fired;
 }
 
-Scoring score_by_rules(const std::vector<Spoken>& spoken, const datalog::Program& program,
+Scoring score_by_rules(const std::vector<FiredRules>& fired, const datalog::Program& program,
                        Aggregate aggregate) {
   const auto confidence = [&](int32_t rule) { return program.rules[size_t(rule)].confidence; };
   Scoring scoring{.name = "rules", .scores = {}};
   std::vector<std::pair<size_t, size_t>> places;  // of candidates that a rule speaks for
-  for (size_t q = 0; q < spoken.size(); ++q) {
-    const size_t candidates = spoken[q].begin.size() - 1;
+  for (size_t q = 0; q < fired.size(); ++q) {
+    const size_t candidates = fired[q].begin.size() - 1;
     auto& scores = scoring.scores.emplace_back(candidates);
     auto& ties = scoring.ties_by.emplace_back(candidates);
     for (size_t c = 0; c < candidates; ++c) {
-      const auto rules = spoken[q].of(c);
+      const auto rules = fired[q].of(c);
       if (rules.empty()) continue;
       places.emplace_back(q, c);
       if (aggregate == Aggregate::max) {
@@ -97,7 +96,7 @@ Scoring score_by_rules(const std::vector<Spoken>& spoken, const datalog::Program
 
   // among all candidates, by the confidences one after another; who has one more stands before
   const auto less = [&](const auto& a, const auto& b) {
-    const auto of_a = spoken[a.first].of(a.second), of_b = spoken[b.first].of(b.second);
+    const auto of_a = fired[a.first].of(a.second), of_b = fired[b.first].of(b.second);
     return std::lexicographical_compare(
         of_a.begin(), of_a.end(), of_b.begin(), of_b.end(),
         [&](int32_t x, int32_t y) { return confidence(x) < confidence(y); });

@@ -12,7 +12,7 @@
 namespace maglev::verbs::rank {
 
 /// The rules that speak for each candidate of a question.
-struct Spoken {
+struct FiredRules {
   std::vector<int32_t> begin;  ///< [candidates + 1], of a candidate's rules
   std::vector<int32_t> rules;  ///< of Program::rules, a candidate's surest first
 
@@ -23,8 +23,8 @@ struct Spoken {
 };
 
 /// Of each question, in their order; the same for any number of threads.
-std::vector<Spoken> spoken_of(const std::vector<Question>& questions, const datalog::Graph& graph,
-                              ThreadPool& pool);
+std::vector<FiredRules> fired_rules_of(const std::vector<Question>& questions,
+                                       const datalog::Graph& graph, ThreadPool& pool);
 
 /// What several rules that speak for a candidate come to.
 enum class Aggregate {
@@ -35,7 +35,7 @@ constexpr auto names_of(Aggregate) { return std::array{"max", "noisy-or"}; }
 
 /// Scoring "rules": in [0, 1], 0 where no rule speaks. Rules that nobody gave a confidence have 1,
 /// so that by max the number of them decides.
-Scoring score_by_rules(const std::vector<Spoken>& spoken, const datalog::Program& program,
+Scoring score_by_rules(const std::vector<FiredRules>& fired, const datalog::Program& program,
                        Aggregate aggregate);
 
 }  // namespace maglev::verbs::rank

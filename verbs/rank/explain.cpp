@@ -61,7 +61,7 @@ std::string explained_text(const std::vector<Explained>& explained, const Rankin
           std::to_string(c.place),
           answer_text(question, c.candidate, program) + (c.candidate == 0 ? " (true)" : "")};
       for (double score : c.scores) row.push_back(printed("%.3f", score));
-      const auto rules = ranking.spoken[one.question].of(c.candidate);
+      const auto rules = ranking.fired[one.question].of(c.candidate);
       const auto rule_text = [&](size_t i) {
         const datalog::Rule& rule = program.rules[size_t(rules[i])];
         return printed("%.3f ", rule.confidence) + to_text(program, rule);
@@ -96,7 +96,7 @@ nlohmann::ordered_json explained_json(const std::vector<Explained>& explained,
                 {"scores", Json::object()},
                 {"rules", Json::array()}};
       for (size_t s = 0; s < scorings.size(); ++s) json["scores"][scorings[s].name] = c.scores[s];
-      for (int32_t rule : ranking.spoken[one.question].of(c.candidate))
+      for (int32_t rule : ranking.fired[one.question].of(c.candidate))
         json["rules"].push_back({{"confidence", program.rules[size_t(rule)].confidence},
                                  {"rule", to_text(program, program.rules[size_t(rule)])},
                                  {"rule_number", rule + 1}});

@@ -19,7 +19,7 @@ std::vector<double> weights_tried(bool there) {
 
 }  // namespace
 
-std::vector<double> join(const Parts& parts, const Weights& weights) {
+std::vector<double> join(const ScoreParts& parts, const Weights& weights) {
   std::vector<double> scores = parts.embedding;
   for (size_t c = 0; c < scores.size(); ++c) {
     if (!parts.rules.empty()) scores[c] += weights.rules * parts.rules[c];
@@ -28,7 +28,7 @@ std::vector<double> join(const Parts& parts, const Weights& weights) {
   return scores;
 }
 
-Weights find_weights(const std::vector<Parts>& questions, ThreadPool& pool) {
+Weights find_weights(const std::vector<ScoreParts>& questions, ThreadPool& pool) {
   MAGLEV_ASSERT(!questions.empty(), "weights are found by questions");
   const auto span = maglev::trace::stage("weights");
   std::vector<Weights> tried;

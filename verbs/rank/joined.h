@@ -11,7 +11,7 @@ namespace maglev::verbs::rank {
 
 /// What a candidate's joined score is made of, one of each candidate of a question, the true one
 /// first. `rules` and `proof` in [0, 1], or empty: there is none.
-struct Parts {
+struct ScoreParts {
   std::vector<double> embedding;  ///< the logarithm of its likelihood among all constants
   std::vector<double> rules;      ///< score_by_rules
   std::vector<double>
@@ -29,9 +29,9 @@ struct Weights {
 /// The weights of the greatest MRR among 0 and 2^-3 to 2^8 in steps of a half power, all pairs of
 /// them; of several the least, by rules first. At least one question. The same for any number of
 /// threads.
-Weights find_weights(const std::vector<Parts>& questions, ThreadPool& pool);
+Weights find_weights(const std::vector<ScoreParts>& questions, ThreadPool& pool);
 
 /// A question's joined scores.
-std::vector<double> join(const Parts& parts, const Weights& weights);
+std::vector<double> join(const ScoreParts& parts, const Weights& weights);
 
 }  // namespace maglev::verbs::rank

@@ -249,28 +249,29 @@ void print_caveats(const Ranking& r, const Asked& asked, size_t shortlist) {
 
 /// The weights of a joined score, of as many valid queries as are ranked, among candidates that are
 /// filtered without the test queries: nothing of those is seen.
-Weights weights_of(Asked asked, const Judges& judges) {
-  const datalog::OwnedKnowledge truths(truths_of(judges.graph.dataset, /*with_test=*/false));
+Weights weights_of(Asked asked, const Scorers& scorers) {
+  const datalog::OwnedKnowledge truths(truths_of(scorers.graph.dataset, /*with_test=*/false));
   asked.split = maglev::kg::Split::valid;
   asked.truths = &*truths;
-  return find_weights(parts_of(ranking_of(questions_of(judges.graph, asked), judges)), judges.pool);
+  return find_weights(parts_of(ranking_of(questions_of(scorers.graph, asked), scorers)),
+                      scorers.pool);
 }
 
 /// Why there is no joined score though there is an embedding; empty: there is one.
-std::string unjoined(const Asked& asked, const Judges& judges) {
-  const datalog::Dataset& data = judges.graph.dataset;
+std::string unjoined(const Asked& asked, const Scorers& scorers) {
+  const datalog::Dataset& data = scorers.graph.dataset;
   if (asked.split == maglev::kg::Split::valid)
     return "no joined score of valid queries: they find its weights; --split test has one";
   if (data.valid.empty())
     return "no joined score: its weights want valid queries, and " + data.name + " has none";
-  if (judges.graph.knowledge->rules == 0 && !judges.prover)
+  if (scorers.graph.knowledge->rules == 0 && !scorers.prover)
     return "no joined score: " + data.name + " has no rules beside the embedding";
   return "";
 }
 
 std::string weights_text(const Weights& weights, const Ranking& r) {
   std::string text = "joined: log likelihood of the embedding";
-  if (!r.spoken.empty()) text += printed(" + %.4g rules", weights.rules);
+  if (!r.fired.empty()) text += printed(" + %.4g rules", weights.rules);
   if (!r.trials.empty()) text += printed(" + %.4g proof", weights.proof);
   return text +
          printed(": weights of %ld questions of valid, of MRR %.3f (the embedding alone %.3f)",
@@ -280,7 +281,7 @@ std::string weights_text(const Weights& weights, const Ranking& r) {
 Json to_json(const Weights& weights, const Ranking& r) {
   return {{"weights",
            {{"embedding", 1},
-            {"rules", r.spoken.empty() ? Json() : Json(weights.rules)},
+            {"rules", r.fired.empty() ? Json() : Json(weights.rules)},
             {"proof", r.trials.empty() ? Json() : Json(weights.proof)}}},
           {"valid_questions", weights.questions},
           {"valid_mrr", weights.mrr},
@@ -326,11 +327,136 @@ const datalog::Graph& graph_of(const std::string& name) {
   }
 }
 
+/// What is ranked: a run, whose policy proves in its environment but for what was asked to differ,
+/// or a graph alone. What a graph has no use for is refused once there is one of that name.
+struct RankedData {
+  RankedData(const Arguments& arguments, const std::vector<std::string>& settings);
+  RankedData(const RankedData&) = delete;
+  RankedData& operator=(const RankedData&) = delete;
+
+  ThreadPool& pool() { return policy ? policy->pool() : *threads; }
+  std::string device() const { return policy ? policy->placement().device.str() : "cpu"; }
+
+  std::string name;
+  std::optional<RunPolicy> policy;    ///< nullopt: a graph
+  std::optional<Prover> prover;       ///< with the policy
+  std::optional<ThreadPool> threads;  ///< without
+  const datalog::Graph* graph = nullptr;
+};
+
+RankedData::RankedData(const Arguments& arguments, const std::vector<std::string>& settings)
+    : name(arguments.positional()[0]) {
+  const bool of_run = is_run(name);
+  if (!of_run) graph = &graph_of(name);
+  expect_flags(arguments, settings, of_run);
+  print_notes(run_notes(name, settings));
+  if (!of_run) {
+    claim_threads();
+    threads.emplace(threads_of(settings), [] { at::set_num_threads(1); });
+    return;
+  }
+  policy.emplace(name, arguments.value("--checkpoint").value_or("latest"), settings,
+                 names_device(settings) ? "" : "cpu");
+  prover.emplace(policy->experiment(), policy->policy(), policy->pool(),
+                 policy->placement().device);
+  graph = &graph_of(std::string(prover->params().data.view()));
+}
+
+/// There must be something to rank by, and rules where they are to be explained.
+void expect_rules(const RankedData& data, bool explained, bool embedded) {
+  if (data.graph->knowledge->rules > 0) return;
+  const std::string& name = data.graph->dataset.name;
+  if (explained)
+    throw Error("[rank] --explain names the rules that speak for a candidate, and " + name +
+                " has none; give it a rules.txt, which `maglev kg mine` finds");
+  if (!data.prover && !embedded)
+    throw Error("[rank] " + name +
+                " has no rules to rank by; give it a rules.txt, which `maglev kg mine` finds, an "
+                "--embedding FILE, or a run that proves");
+}
+
+/// What the questions' candidates came to.
+struct RankResult {
+  Ranking ranking;
+  std::optional<Weights> weights;  ///< of the joined score
+  std::string why_unjoined;        ///< where an embedding has none
+  std::vector<Scoring> scorings;
+
+  double tried_ms() const { return 1e3 * ranking.seconds / double(ranking.tried); }
+};
+
+RankResult rank_result(const Scorers& scorers, const Asked& asked) {
+  RankResult result;
+  if (scorers.embedding) result.why_unjoined = unjoined(asked, scorers);
+  if (scorers.shortlist > 0 && !result.why_unjoined.empty())
+    throw Error("[rank] --shortlist ranks by a joined score, but there is " + result.why_unjoined);
+  result.ranking = ranking_of(questions_of(scorers.graph, asked), scorers);
+  if (scorers.embedding && result.why_unjoined.empty()) result.weights = weights_of(asked, scorers);
+  result.scorings = scorings_of(result.ranking, scorers, result.weights);
+  return result;
+}
+
+/// The report's beginning: what was ranked, and what it took.
+Json report_head(const RankedData& data, const Scorers& scorers, const RankResult& result) {
+  const Ranking& r = result.ranking;
+  Json report;
+  if (data.policy)
+    report = {{"run", data.name},
+              {"checkpoint", data.policy->checkpoint()},
+              {"step", data.policy->identity().step},
+              {"device", data.device()}};
+  report["data"] = data.graph->dataset.name;
+  report["candidates"] = r.candidates;
+  if (data.policy) {
+    report["tried"] = r.tried;
+    report["different"] = r.counts.tried;
+    report["milliseconds_per_candidate"] = result.tried_ms();
+    report["milliseconds_per_candidate_of_all"] = 1e3 * r.seconds / double(r.candidates);
+    report["steps"] = r.counts.steps;
+    report["successors_dropped"] = r.counts.dropped;
+    report["goals_too_long"] = r.counts.too_long;
+  }
+  if (!r.fired.empty()) report["aggregate"] = name_of(scorers.aggregate);
+  if (result.weights) report["joined"] = to_json(*result.weights, r);
+  return report;
+}
+
+/// The figures for people, with what was ranked above them and what they rest on below.
+void print_figures(const RankedData& data, const Scorers& scorers, const Asked& asked,
+                   const RankResult& result, const Table& table) {
+  const Ranking& r = result.ranking;
+  const std::string& graph = data.graph->dataset.name;
+  if (data.policy)
+    std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n",
+                data.policy->experiment().algo().name, graph.c_str(),
+                long(data.policy->identity().step), r.questions.size(), long(r.candidates));
+  else
+    std::printf("%s: %zu questions, %ld candidates\n", graph.c_str(), r.questions.size(),
+                long(r.candidates));
+  print(table.text(probe_terminal(STDOUT_FILENO)));
+  if (result.weights) std::printf("%s\n", weights_text(*result.weights, r).c_str());
+  if (!result.why_unjoined.empty()) std::printf("%s\n", result.why_unjoined.c_str());
+  if (data.policy)
+    std::printf(
+        "%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads%s\n",
+        result.tried_ms(), long(r.counts.tried),
+        double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
+        scorers.pool.threads(),
+        data.policy->placement().device.is_cpu() ? "" : (" beside " + data.device()).c_str());
+  print_caveats(r, asked, scorers.shortlist);
+}
+
+/// The exit status: whether a candidate took longer than it was to.
+int rank_status(const RankResult& result, std::optional<double> most_ms) {
+  if (!most_ms || !(result.tried_ms() > *most_ms)) return 0;
+  std::fprintf(stderr, "maglev: %.3g ms a candidate tried, and --at-most %g were allowed\n",
+               result.tried_ms(), *most_ms);
+  return kSlow;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
-  const std::string name = arguments.positional()[0];
-  const bool of_run = is_run(name);
   const auto scores_file = arguments.output("--scores");
   const auto ties = arguments.choice<Ties>("--rank-type").value_or(Ties::random);
   const auto by = arguments.choice<By>("--by");
@@ -339,125 +465,50 @@ int run(const std::vector<std::string>& words) {
   const auto file = arguments.value("--embedding");
   const auto explained = arguments.integer("--explain", 1, 1'000'000);
   Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
-  expect_flags(arguments, traced.settings(), of_run);
-  print_notes(run_notes(name, traced.settings()));
-
-  // the run's policy, in its environment but for what was asked to differ; or threads alone
-  std::optional<RunPolicy> policy;
-  std::optional<Prover> prover;
-  std::optional<ThreadPool> threads;
-  if (of_run) {
-    policy.emplace(name, arguments.value("--checkpoint").value_or("latest"), traced.settings(),
-                   names_device(traced.settings()) ? "" : "cpu");
-    prover.emplace(policy->experiment(), policy->policy(), policy->pool(),
-                   policy->placement().device);
-  } else {
-    claim_threads();
-    threads.emplace(threads_of(traced.settings()), [] { at::set_num_threads(1); });
-  }
-  const datalog::Graph& graph = graph_of(prover ? std::string(prover->params().data.view()) : name);
+  RankedData data(arguments, traced.settings());
+  const datalog::Graph& graph = *data.graph;
   const datalog::Program& program = graph.dataset.program;
-  if (explained && graph.knowledge->rules == 0)
-    throw Error("[rank] --explain names the rules that speak for a candidate, and " +
-                graph.dataset.name +
-                " has none; give it a rules.txt, which `maglev kg mine` finds");
-  if (!prover && !file && graph.knowledge->rules == 0)
-    throw Error("[rank] " + graph.dataset.name +
-                " has no rules to rank by; give it a rules.txt, which `maglev kg mine` finds, an "
-                "--embedding FILE, or a run that proves");
+  expect_rules(data, explained.has_value(), file.has_value());
 
   // questions, and what is known of their candidates
-  const Asked asked = asked_of(arguments, prover ? &prover->params() : nullptr);
+  const Asked asked = asked_of(arguments, data.prover ? &data.prover->params() : nullptr);
   std::optional<ComplexEmbedding> embedding;
   if (file) embedding = ComplexEmbedding::load(*file, program);
-  const Judges judges{
+  const Scorers scorers{
       .graph = graph,
-      .pool = policy ? policy->pool() : *threads,
+      .pool = data.pool(),
       .aggregate = arguments.choice<Aggregate>("--aggregate").value_or(Aggregate::max),
       .embedding = embedding ? &*embedding : nullptr,
-      .prover = prover ? &*prover : nullptr,
+      .prover = data.prover ? &*data.prover : nullptr,
       .mode = how == How::mean ? ActMode::mean : ActMode::sample,
       .seed = asked.seed,
       .shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0))};
-  const std::string why_unjoined = embedding ? unjoined(asked, judges) : "";
-  if (judges.shortlist > 0 && !why_unjoined.empty())
-    throw Error("[rank] --shortlist ranks by a joined score, but there is " + why_unjoined);
-  const Ranking r = ranking_of(questions_of(graph, asked), judges);
-  std::optional<Weights> weights;
-  if (embedding && why_unjoined.empty()) weights = weights_of(asked, judges);
-  const std::vector<Scoring> scorings = scorings_of(r, judges, weights);
+  const RankResult result = rank_result(scorers, asked);
+  const Ranking& r = result.ranking;
 
   // the figures
-  const std::string device = policy ? policy->placement().device.str() : "cpu";
-  Json report;
-  if (policy)
-    report = {{"run", name},
-              {"checkpoint", policy->checkpoint()},
-              {"step", policy->identity().step},
-              {"device", device}};
-  report["data"] = graph.dataset.name;
-  report["candidates"] = r.candidates;
-  if (policy) {
-    report["tried"] = r.tried;
-    report["different"] = r.counts.tried;
-    report["milliseconds_per_candidate"] = 1e3 * r.seconds / double(r.tried);
-    report["milliseconds_per_candidate_of_all"] = 1e3 * r.seconds / double(r.candidates);
-    report["steps"] = r.counts.steps;
-    report["successors_dropped"] = r.counts.dropped;
-    report["goals_too_long"] = r.counts.too_long;
-  }
-  if (!r.spoken.empty()) report["aggregate"] = name_of(judges.aggregate);
-  if (weights) report["joined"] = to_json(*weights, r);
-  if (scores_file) write_atomic(*scores_file, csv_of(r, scorings, program));
-  const Table table =
-      figures_table(r, scorings, program, {.ties = ties, .seed = asked.seed, .by = by}, report);
+  Json report = report_head(data, scorers, result);
+  if (scores_file) write_atomic(*scores_file, csv_of(r, result.scorings, program));
+  const Table table = figures_table(r, result.scorings, program,
+                                    {.ties = ties, .seed = asked.seed, .by = by}, report);
   std::vector<Explained> explanations;
-  if (explained) explanations = explain(r, scorings, size_t(*explained));
-  if (explained) report["explained"] = explained_json(explanations, r, scorings, program);
-  const auto end_trace = [&] {
-    return traced.finish(
-        {.run = name,
-         .algorithm = policy ? policy->experiment().algo().name : "rank",
-         .environment = policy ? policy->experiment().env().name : graph.dataset.name,
-         .device = device,
-         .threads = judges.pool.threads()});
-  };
-  // what is slower than it was to be
-  const double each_ms = 1e3 * r.seconds / double(r.tried);
-  const bool slow = most_ms && each_ms > *most_ms;
-  const auto judged = [&] {
-    if (slow)
-      std::fprintf(stderr, "maglev: %.3g ms a candidate tried, and --at-most %g were allowed\n",
-                   each_ms, *most_ms);
-    return slow ? kSlow : 0;
-  };
-  if (arguments.has("--json")) {
-    print(report.dump(2) + "\n");
-    end_trace();
-    return judged();
-  }
-  const Terminal terminal = probe_terminal(STDOUT_FILENO);
-  if (policy)
-    std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n",
-                policy->experiment().algo().name, graph.dataset.name.c_str(),
-                long(policy->identity().step), r.questions.size(), long(r.candidates));
-  else
-    std::printf("%s: %zu questions, %ld candidates\n", graph.dataset.name.c_str(),
-                r.questions.size(), long(r.candidates));
-  print(table.text(terminal));
-  if (weights) std::printf("%s\n", weights_text(*weights, r).c_str());
-  if (!why_unjoined.empty()) std::printf("%s\n", why_unjoined.c_str());
-  if (policy)
-    std::printf("%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads%s\n",
-                each_ms, long(r.counts.tried),
-                double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
-                judges.pool.threads(),
-                policy->placement().device.is_cpu() ? "" : (" beside " + device).c_str());
-  print_caveats(r, asked, judges.shortlist);
-  print(explained_text(explanations, r, scorings, program, terminal));
-  if (scores_file) std::printf("scores in %s\n", scores_file->c_str());
-  for (const std::string& line : end_trace()) std::printf("%s\n", line.c_str());
-  return judged();
+  if (explained) explanations = explain(r, result.scorings, size_t(*explained));
+  if (explained) report["explained"] = explained_json(explanations, r, result.scorings, program);
+  const bool json = arguments.has("--json");
+  if (json) print(report.dump(2) + "\n");
+  else print_figures(data, scorers, asked, result, table);
+  if (!json)
+    print(explained_text(explanations, r, result.scorings, program, probe_terminal(STDOUT_FILENO)));
+  if (!json && scores_file) std::printf("scores in %s\n", scores_file->c_str());
+  const auto lines = traced.finish(
+      {.run = data.name,
+       .algorithm = data.policy ? data.policy->experiment().algo().name : "rank",
+       .environment = data.policy ? data.policy->experiment().env().name : graph.dataset.name,
+       .device = data.device(),
+       .threads = scorers.pool.threads()});
+  if (!json)
+    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+  return rank_status(result, most_ms);
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ Scoring scored_by_rules(const std::vector<double>& confidences, Aggregate aggreg
   ThreadPool pool(2);
   const auto questions = questions_of(graph, {.modes = Modes::tail});
   EXPECT_EQ(questions[0].candidates.size(), 4u);  // b, then a, c and d
-  return score_by_rules(spoken_of(questions, graph, pool), graph.dataset.program, aggregate);
+  return score_by_rules(fired_rules_of(questions, graph, pool), graph.dataset.program, aggregate);
 }
 
 TEST(RankRules, the_surest_decides_and_among_equals_the_next) {
@@ -220,14 +220,14 @@ TEST(RankRules, speak_for_candidates_alike_whatever_the_threads) {
   const datalog::Graph& graph = datalog::open_graph("family");
   const auto questions = questions_of(graph, {.queries = 300, .corruptions = 50, .seed = 2});
   ThreadPool one(1), three(3);
-  const auto spoken = spoken_of(questions, graph, one), others = spoken_of(questions, graph, three);
+  const auto fired = fired_rules_of(questions, graph, one),
+             others = fired_rules_of(questions, graph, three);
   int64_t of_true = 0, of_false = 0;
   for (size_t q = 0; q < questions.size(); ++q) {
-    EXPECT_EQ(spoken[q].begin, others[q].begin);
-    EXPECT_EQ(spoken[q].rules, others[q].rules);
-    of_true += !spoken[q].of(0).empty();
-    for (size_t c = 1; c < questions[q].candidates.size(); ++c)
-      of_false += !spoken[q].of(c).empty();
+    EXPECT_EQ(fired[q].begin, others[q].begin);
+    EXPECT_EQ(fired[q].rules, others[q].rules);
+    of_true += !fired[q].of(0).empty();
+    for (size_t c = 1; c < questions[q].candidates.size(); ++c) of_false += !fired[q].of(c).empty();
   }
   // 92 % of its queries have a rule, and no false one (docs/knowledge_graphs.md)
   EXPECT_GT(of_true, 500);
@@ -237,8 +237,9 @@ TEST(RankRules, speak_for_candidates_alike_whatever_the_threads) {
 TEST(RankJoined, weights_are_the_least_that_rank_best) {
   ThreadPool one(1), three(3);
   // the embedding is 0.6 off, and rules are worth it; a proof is there for what is false
-  const std::vector<Parts> questions{{.embedding = {-1, -0.4}, .rules = {1, 0}, .proof = {0, 1}},
-                                     {.embedding = {-0.2, -3}, .rules = {0, 0}, .proof = {0, 0}}};
+  const std::vector<ScoreParts> questions{
+      {.embedding = {-1, -0.4}, .rules = {1, 0}, .proof = {0, 1}},
+      {.embedding = {-0.2, -3}, .rules = {0, 0}, .proof = {0, 0}}};
   const Weights weights = find_weights(questions, one);
   EXPECT_DOUBLE_EQ(weights.rules, std::sqrt(0.5));
   EXPECT_EQ(weights.proof, 0);
@@ -247,15 +248,15 @@ TEST(RankJoined, weights_are_the_least_that_rank_best) {
   EXPECT_DOUBLE_EQ(weights.embedding_mrr, 0.75);
   EXPECT_EQ(join(questions[0], weights), (std::vector<double>{-1 + std::sqrt(0.5), -0.4}));
   // where the embedding is right nothing is added to it
-  const std::vector<Parts> right{{.embedding = {0, -1}, .rules = {1, 0}, .proof = {1, 0}}};
+  const std::vector<ScoreParts> right{{.embedding = {0, -1}, .rules = {1, 0}, .proof = {1, 0}}};
   EXPECT_EQ(find_weights(right, one).rules, 0);
   EXPECT_EQ(find_weights(right, one).proof, 0);
 
   // of many questions, the same with threads
-  std::vector<Parts> many;
+  std::vector<ScoreParts> many;
   for (uint64_t q = 0; q < 200; ++q) {
     Rng rng(q, stream_id(Purpose::eval, 0), 0);
-    Parts& parts = many.emplace_back();
+    ScoreParts& parts = many.emplace_back();
     for (int c = 0; c < 20; ++c) {
       parts.embedding.push_back(-4 * rng.uniform() + (c == 0));
       parts.rules.push_back(c == 0 ? rng.uniform() : 0.5 * rng.uniform());

@@ -42,7 +42,7 @@ void score_by_embedding(Ranking& r, const ComplexEmbedding& model,
 }
 
 /// Proves the candidates: all, or those that the embedding puts first.
-void prove(Ranking& r, const Judges& judges) {
+void prove(Ranking& r, const Scorers& scorers) {
   const auto span = maglev::trace::stage("prove");
   std::vector<datalog::Atom> queries;
   std::vector<std::pair<size_t, size_t>> places;
@@ -51,14 +51,14 @@ void prove(Ranking& r, const Judges& judges) {
     r.trials.emplace_back(candidates.size());
     std::vector<size_t> chosen(candidates.size());
     std::iota(chosen.begin(), chosen.end(), 0);
-    if (judges.shortlist > 0) chosen = best(r.embedding[q], candidates, judges.shortlist);
+    if (scorers.shortlist > 0) chosen = best(r.embedding[q], candidates, scorers.shortlist);
     for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
   }
   r.tried = int64_t(queries.size());
   const double begin_s = steady_s();
-  const std::vector<Trial> trials = judges.prover->prove(queries, judges.mode, judges.seed);
+  const std::vector<Trial> trials = scorers.prover->prove(queries, scorers.mode, scorers.seed);
   r.seconds = steady_s() - begin_s;
-  r.counts = judges.prover->counts();
+  r.counts = scorers.prover->counts();
   for (size_t i = 0; i < trials.size(); ++i) {
     if (!std::isfinite(trials[i].log_prob))
       throw Error(
@@ -84,24 +84,24 @@ std::vector<size_t> best(const std::vector<double>& scores,
   return order;
 }
 
-Ranking ranking_of(std::vector<Question> questions, const Judges& judges) {
+Ranking ranking_of(std::vector<Question> questions, const Scorers& scorers) {
   Ranking r{.questions = std::move(questions)};
   for (const Question& question : r.questions) r.candidates += int64_t(question.candidates.size());
-  if (judges.embedding) score_by_embedding(r, *judges.embedding, judges.graph.dataset.program);
-  if (judges.graph.knowledge->rules > 0) {
-    r.spoken = spoken_of(r.questions, judges.graph, judges.pool);
-    r.rules = score_by_rules(r.spoken, judges.graph.dataset.program, judges.aggregate);
+  if (scorers.embedding) score_by_embedding(r, *scorers.embedding, scorers.graph.dataset.program);
+  if (scorers.graph.knowledge->rules > 0) {
+    r.fired = fired_rules_of(r.questions, scorers.graph, scorers.pool);
+    r.rules = score_by_rules(r.fired, scorers.graph.dataset.program, scorers.aggregate);
   }
-  if (judges.prover) prove(r, judges);
+  if (scorers.prover) prove(r, scorers);
   return r;
 }
 
-std::vector<Parts> parts_of(const Ranking& ranking) {
-  std::vector<Parts> parts;
+std::vector<ScoreParts> parts_of(const Ranking& ranking) {
+  std::vector<ScoreParts> parts;
   for (size_t q = 0; q < ranking.questions.size(); ++q) {
-    Parts& of = parts.emplace_back(Parts{.embedding = ranking.embedding[q]});
+    ScoreParts& of = parts.emplace_back(ScoreParts{.embedding = ranking.embedding[q]});
     for (double& score : of.embedding) score -= ranking.embedding_total[q];
-    if (!ranking.spoken.empty()) of.rules = ranking.rules.scores[q];
+    if (!ranking.fired.empty()) of.rules = ranking.rules.scores[q];
     if (ranking.trials.empty()) continue;
     for (const Trial& trial : ranking.trials[q])
       of.proof.push_back(trial.proved ? std::exp(double(trial.log_prob)) : 0);
@@ -109,22 +109,23 @@ std::vector<Parts> parts_of(const Ranking& ranking) {
   return parts;
 }
 
-std::vector<Scoring> scorings_of(const Ranking& ranking, const Judges& judges,
+std::vector<Scoring> scorings_of(const Ranking& ranking, const Scorers& scorers,
                                  const std::optional<Weights>& weights) {
   const auto span = maglev::trace::stage("score");
   std::vector<Scoring> scorings;
-  if (judges.prover && judges.shortlist == 0) {
+  if (scorers.prover && scorers.shortlist == 0) {
     Scoring& proof = scorings.emplace_back(Scoring{.name = "proof", .scores = {}});
     for (const auto& trials : ranking.trials) {
       auto& row = proof.scores.emplace_back();
       for (const Trial& trial : trials) row.push_back(proof_score(trial));
     }
   }
-  if (judges.embedding) scorings.push_back({.name = "embedding", .scores = ranking.embedding});
-  if (!ranking.spoken.empty()) scorings.push_back(ranking.rules);
+  if (scorers.embedding) scorings.push_back({.name = "embedding", .scores = ranking.embedding});
+  if (!ranking.fired.empty()) scorings.push_back(ranking.rules);
   if (weights) {
     Scoring& joined = scorings.emplace_back(Scoring{.name = "joined", .scores = {}});
-    for (const Parts& parts : parts_of(ranking)) joined.scores.push_back(join(parts, *weights));
+    for (const ScoreParts& parts : parts_of(ranking))
+      joined.scores.push_back(join(parts, *weights));
   }
   return scorings;
 }

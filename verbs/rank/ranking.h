@@ -15,7 +15,7 @@
 namespace maglev::verbs::rank {
 
 /// What candidates are ranked by. All outlives this.
-struct Judges {
+struct Scorers {
   const datalog::Graph& graph;
   ThreadPool& pool;
   Aggregate aggregate = Aggregate::max;
@@ -31,7 +31,7 @@ struct Judges {
 /// What is known of each question's candidates, in the questions' order, the true one first.
 struct Ranking {
   std::vector<Question> questions;
-  std::vector<Spoken> spoken;                  ///< empty where the graph has no rules
+  std::vector<FiredRules> fired;               ///< empty where the graph has no rules
   Scoring rules;                               ///< likewise
   std::vector<std::vector<double>> embedding;  ///< empty without one
   /// Of a question, the logarithm of the sum of all constants' e^score: less that a score is the
@@ -45,15 +45,15 @@ struct Ranking {
 };
 
 /// Throws Error where a score is not finite.
-Ranking ranking_of(std::vector<Question> questions, const Judges& judges);
+Ranking ranking_of(std::vector<Question> questions, const Scorers& scorers);
 
 /// The scorings of a ranking: proof (without a shortlist), embedding, rules, and joined where there
 /// are weights.
-std::vector<Scoring> scorings_of(const Ranking& ranking, const Judges& judges,
+std::vector<Scoring> scorings_of(const Ranking& ranking, const Scorers& scorers,
                                  const std::optional<Weights>& weights);
 
 /// What a joined score is made of.
-std::vector<Parts> parts_of(const Ranking& ranking);
+std::vector<ScoreParts> parts_of(const Ranking& ranking);
 
 /// The places of the K best scores. Among those alike names decide, and not which one is true.
 std::vector<size_t> best(const std::vector<double>& scores,
