@@ -27,7 +27,7 @@ class HostPanels::Borrowed {
       at_ = (at_ + 1) % of.taken_.size();
   }
   ~Borrowed() { of_.taken_[at_].store(false, std::memory_order_release); }
-  PanelSequences& rows() { return of_.memory_[at_]; }
+  PanelSequences& rows() { return of_.scratch_[at_]; }
   PanelNetwork::Panel& panel() { return rows().panel(0); }
 
  private:
@@ -63,7 +63,7 @@ HostPanels::HostPanels(const ActorCritic& network, const FlatParams& params,
       taken_(size_t(context.pool->threads())) {
   network_.round_weights(*pool_);
   // memory of one panel a thread
-  for (size_t i = 0; i < taken_.size(); ++i) memory_.emplace_back(network_, kPanelRows);
+  for (size_t i = 0; i < taken_.size(); ++i) scratch_.emplace_back(network_, kPanelRows);
   // the deviations' gradient lies where they lie
   if (const auto log_std = network.log_std(); log_std.defined()) {
     log_std_ = log_std.const_data_ptr<float>();
@@ -107,8 +107,8 @@ void HostPanels::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& k
       float* carried = carry.parts[0].data_ptr<float>() + first * memory_size_;
       if (learning)
         std::copy_n(carried, rows * memory_size_, column(memory_column) + first * memory_size_);
-      recall(borrowed.rows(), rows, step.is_first.const_data_ptr<uint8_t>() + first, carried,
-             values);
+      step_cells(borrowed.rows(), rows, step.is_first.const_data_ptr<uint8_t>() + first, carried,
+                 values);
     }
     PanelNetwork::Panel& panel = borrowed.panel();
     borrowed.rows().forward(0, /*policy=*/true, values);
@@ -132,8 +132,8 @@ void HostPanels::act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& k
   }
 }
 
-void HostPanels::recall(PanelSequences& rows, int64_t count, const uint8_t* is_first,
-                        float* carried, bool value) const {
+void HostPanels::step_cells(PanelSequences& rows, int64_t count, const uint8_t* is_first,
+                            float* carried, bool value) const {
   for (int64_t r = 0; r < count; ++r) rows.keep()[r] = is_first[r] ? 0.f : 1.f;
   // what only the value remembers stays as it is where none is asked for
   const size_t cells = value ? network_.cells().size() : 1;
@@ -141,7 +141,7 @@ void HostPanels::recall(PanelSequences& rows, int64_t count, const uint8_t* is_f
     const int64_t H = network_.cells()[c].units;
     for (int64_t r = 0; r < count; ++r)
       std::copy_n(carried + r * memory_size_, H, rows.state(c) + r * H);
-    rows.see(c);
+    rows.forward_cell(c);
     for (int64_t r = 0; r < count; ++r)
       std::copy_n(rows.behind(c, 0) + r * H, H, carried + r * memory_size_);
     carried += H;
@@ -188,7 +188,7 @@ void HostPanels::last_values(const Batch& batch, int64_t first, int64_t count, f
   const float* states = memory.const_data_ptr<float>() + memory_size_ - H;
   for (int64_t r = 0; r < count; ++r)
     std::copy_n(states + index[r] * memory_size_, H, rows.state(c) + r * H);
-  rows.see(c);
+  rows.forward_cell(c);
   rows.forward(0, /*policy=*/false, /*value=*/true);
   std::copy_n(borrowed.panel().value() + count, count, value);
 }
@@ -272,7 +272,7 @@ void HostPanels::learn_sequences(const Minibatch& from) {
       load_shard(from, begin + l, shards_[size_t(l)]);
     });
     pool_->run(count * cells,
-               [&](int64_t i) { shards_[size_t(i / cells)].rows.see(size_t(i % cells)); });
+               [&](int64_t i) { shards_[size_t(i / cells)].rows.forward_cell(size_t(i % cells)); });
     pool_->run(count, [&](int64_t l) {
       Shard& shard = shards_[size_t(l)];
       for (int64_t p = 0; p < shard.rows.panels(); ++p)
@@ -280,7 +280,7 @@ void HostPanels::learn_sequences(const Minibatch& from) {
     });
     pool_->run(count * cells, [&](int64_t i) {
       const size_t l = size_t(i / cells);
-      shards_[l].rows.see_back(size_t(i % cells), gradients_[l]);
+      shards_[l].rows.backward_cell(size_t(i % cells), gradients_[l]);
     });
   }
 }

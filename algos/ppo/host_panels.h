@@ -38,8 +38,8 @@ class HostPanels : public Panels {
   bool remembers() const { return !network_.cells().empty(); }
   /// Takes the rows loaded through a cell for one step, from what is carried to what is carried on.
   ///   carried [rows][memory], is_first [rows]
-  void recall(PanelSequences& rows, int64_t count, const uint8_t* is_first, float* carried,
-              bool value) const;
+  void step_cells(PanelSequences& rows, int64_t count, const uint8_t* is_first, float* carried,
+                  bool value) const;
   /// Values of rows [first, first + count) behind the rollout.
   void last_values(const Batch& batch, int64_t first, int64_t count, float* value);
   /// Forward, loss and backward of a panel of rows that are loaded and, where the network remembers,
@@ -57,7 +57,7 @@ class HostPanels : public Panels {
   ThreadPool* pool_;
   PanelNetwork network_;
   int64_t memory_size_;
-  std::vector<PanelSequences> memory_;  ///< of one panel, one a thread
+  std::vector<PanelSequences> scratch_;  ///< of one panel, one a thread
   std::vector<std::atomic<bool>> taken_;
   LearningSizes sizes_{};
   std::vector<Shard> shards_;  ///< one a lane, where the network remembers

@@ -62,12 +62,12 @@ class Panels {
   /// Memory to learn in, once. Before anything is captured: it moves.
   virtual void reserve(const LearningSizes& sizes) = 0;
 
-  /// Actions of up to any number of rows, what is carried, and the columns that `step` has: values
-  /// need no answer before the rollout ends, see values, but where networks remember they are found
-  /// on the way, in the value head's units.
+  /// Writes actions, the carry and, while learning, log-probabilities; any number of rows.
+  /// Recurrent networks also write values here (their value cell has to advance), in the value
+  /// head's units; others leave them to values().
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
-  /// Values that act left out, in the value head's units: of all rows of a rollout [T+1, rows] f32,
-  /// or where networks remember of those behind it.
+  /// What act left out, in the value head's units: all rows [T+1, rows] f32, or, of recurrent
+  /// networks, the last row alone (bootstrap).
   virtual void values(const Batch& batch, at::Tensor& value) = 0;
   /// Writes gradients and figures of rows `index` [B], of whole sequences, into lanes: shard s goes
   /// to lane s % lanes. `scalars` lie where the networks do.

@@ -31,9 +31,9 @@ constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
 // times the work, as many as fill a vector of every kind
 constexpr int64_t kLeastBlock = 64, kMostBlock = 256, kMemoryBlock = 16;
 
-// sequences on panels that take a step together, where they fill a panel: a few rows share what is
-// read of a cell's weights, and many small shards keep threads busy. And shares a minibatch is cut
-// into at least, where that leaves a shard so many sequences
+// kSequencesTogether: sequences of a shard, at most, unless a panel holds more: a few rows share
+// what is read of a cell's weights, and many small shards keep threads busy. kCellShares: tasks
+// (shards x cells) a minibatch is cut into at least, as long as a shard keeps one sequence per cell
 constexpr int64_t kSequencesTogether = 4, kCellShares = 4;
 
 // share of the multiply-add peak that products of layers reach: on panels, in shards of networks
@@ -48,8 +48,8 @@ constexpr double kHandOffs = 4;
 constexpr double kBlockStep = 0.1;
 constexpr double kStepLaunches = 2, kMinibatchLaunches = 7, kEpochLaunches = 1, kLaunches = 11;
 constexpr double kLayersLaunches = 120;
-// kernels of a recurrent cell, there and back: weights turned, a scan and one back, what its weights
-// get (kernels/gru_scan); of a wide one at each step, each behind the one before, its product and
+// kernels of a recurrent cell, there and back: weights transposed, a scan and one back, what its
+// weights get (kernels/gru_scan); of a wide one at each step, each behind the one before, its product and
 // what that is added to, its gates, and the way back through these
 constexpr double kRecallLaunches = 5;
 

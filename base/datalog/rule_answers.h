@@ -45,8 +45,9 @@ class RuleAnswers {
   /// An atom of a body in the order in which it is looked up.
   struct Step {
     Atom atom;
-    /// What has been bound before matters to what follows by this variable's value alone (-1, -2,
-    /// ..), by nothing (0), or otherwise (kMore).
+    /// The one bound variable (-1, -2, ..) that later atoms still need: partial groundings that
+    /// agree on it are followed once. 0: none is needed. kMore: several are, so every one is
+    /// followed.
     int32_t carries;
   };
   static constexpr int32_t kMore = 1;

@@ -76,7 +76,7 @@ struct DenseTensors {
 
 /// A gated recurrent unit behind fully connected layers (engine/nn/cell.h).
 struct DenseCell {
-  /// From what is seen to the products of the gates, the last one, with their bias.
+  /// From what is seen to the gate pre-activations, the last layer's, with their bias.
   std::vector<DenseTensors> gates;
   at::Tensor memory_weight;  ///< [3 * units, units]
 };

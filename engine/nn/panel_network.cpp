@@ -9,7 +9,7 @@
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
 #include "engine/nn/obs_encoder.h"
-#include "kernels/products/turn.h"
+#include "kernels/products/transpose.h"
 
 namespace maglev {
 namespace {
@@ -122,12 +122,12 @@ void PanelNetwork::round_weights(ThreadPool& pool) {
     const int64_t H = cell.units;
     for (int64_t o = 0; o < 3 * H; ++o)
       std::copy_n(cell.given + o * H, H, cell.weight + o * cell.weight_row);
-    turn_cpu({.from = cell.given,
-              .from_row = H,
-              .to = cell.weight_t,
-              .to_row = cell.weight_t_row,
-              .rows = 3 * H,
-              .columns = H});
+    transpose_cpu({.from = cell.given,
+                   .from_row = H,
+                   .to = cell.weight_t,
+                   .to_row = cell.weight_t_row,
+                   .rows = 3 * H,
+                   .columns = H});
   });
 }
 
@@ -214,7 +214,7 @@ PanelNetwork::Panel::Panel(const PanelNetwork& network, const Panel* other) {
   if (!other) {
     for (size_t c = 0; c < cells_.size(); ++c) {
       const PanelNetwork::Stack& of = network.cells_[c].gates;
-      // the gates' products are gone when their gradients come
+      // the gates' pre-activations are gone when their gradients come
       want(cells_[c].gates.y.back(), of.layers.back().out);
       want_back(cells_[c].gates, of, of.layers.size() - 1);
       want(cells_[c].gates.scratch, std::exchange(widest, 0));
@@ -328,11 +328,11 @@ void PanelNetwork::run_back(const Stack& stack, Panel::Stack& memory, const Pane
                     .pair_scratch = memory.pair_scratch});
 }
 
-void PanelNetwork::see(Panel& panel, size_t cell) const {
+void PanelNetwork::forward_gates(Panel& panel, size_t cell) const {
   run(cells_[cell].gates, panel.cells_[cell].gates, panel);
 }
 
-void PanelNetwork::see_back(Panel& panel, size_t cell, const Gradients& grad) const {
+void PanelNetwork::backward_gates(Panel& panel, size_t cell, const Gradients& grad) const {
   run_back(cells_[cell].gates, panel.cells_[cell].gates, panel, grad.gates[cell], nullptr, 0);
 }
 

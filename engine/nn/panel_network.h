@@ -2,9 +2,9 @@
 // An ActorCritic of fully connected layers (ActorCritic::dense) as kernels see it: which layers and
 // columns, with pointers to parameters where those lie. On the CPU it runs itself: a panel of
 // up to 64 rows goes from its observations to logits and value, and gradients back, in one thread's
-// cache, without anything being dispatched or allocated. One that remembers goes to the products of
-// its gates and from what is remembered on; what lies between is PanelSequences'. The module stays
-// the owner of the parameters and the reference.
+// cache, without anything being dispatched or allocated. One that remembers goes to the
+// pre-activations of its gates and from what is remembered on; what lies between is
+// PanelSequences'. The module stays the owner of the parameters and the reference.
 //
 // Threads: a PanelNetwork is read-only; each thread brings a Panel of its own.
 
@@ -53,7 +53,7 @@ class PanelNetwork {
     float* value() const { return value_.y.back(); }    ///< [stride], the value head's units
     float* d_logits() const { return policy_.dy.back(); }
     float* d_value() const { return value_.dy.back(); }
-    /// The products of a cell's gates, [3 * units][stride]; then their gradients.
+    /// A cell's gate pre-activations, [3 * units][stride]; then their gradients.
     float* gates(size_t cell) const { return cells_[cell].gates.y.back(); }
     /// What heads see of a cell, [units][stride]; written by whoever goes through it.
     float* remembered(size_t cell) const { return cells_[cell].remembered; }
@@ -87,8 +87,8 @@ class PanelNetwork {
             int64_t rows) const;
   /// Has the processor fetch what a load() of these rows will read.
   void fetch(const ObsRows& obs, const int64_t* index, int64_t rows) const;
-  /// Input -> the products of a cell's gates. Different cells of a panel may run at once.
-  void see(Panel& panel, size_t cell) const;
+  /// Input -> a cell's gate pre-activations. Different cells of a panel may run at once.
+  void forward_gates(Panel& panel, size_t cell) const;
   /// Input, or what is remembered -> logits and, or, value.
   void forward(Panel& panel, bool policy, bool value) const;
   /// Where gradients of the layers lie in a gradient buffer laid out as the flat one.
@@ -103,8 +103,8 @@ class PanelNetwork {
   /// writes d_remembered of every cell.
   void backward(Panel& panel, const Gradients& grad) const;
   /// From the gradients in gates(), with zeros in padding columns, adds those of the layers before
-  /// them. After see().
-  void see_back(Panel& panel, size_t cell, const Gradients& grad) const;
+  /// them. After forward_gates().
+  void backward_gates(Panel& panel, size_t cell, const Gradients& grad) const;
 
   // what it consists of, for who runs it elsewhere
 

@@ -9,7 +9,7 @@
 #include "base/trace/span.h"
 #include "kernels/gru_scan/gru_scan.h"
 #include "kernels/products/products.h"
-#include "kernels/products/turn.h"
+#include "kernels/products/transpose.h"
 
 namespace maglev {
 namespace {
@@ -17,21 +17,21 @@ namespace {
 // a panel's columns, of so many features, to rows that lie together, and back with 0 as padding
 void columns_to_rows(const PanelNetwork::Panel& panel, const float* columns, int64_t features,
                      float* rows) {
-  turn_cpu({.from = columns,
-            .from_row = panel.stride(),
-            .to = rows,
-            .to_row = features,
-            .rows = features,
-            .columns = panel.rows()});
+  transpose_cpu({.from = columns,
+                 .from_row = panel.stride(),
+                 .to = rows,
+                 .to_row = features,
+                 .rows = features,
+                 .columns = panel.rows()});
 }
 void rows_to_columns(const PanelNetwork::Panel& panel, const float* rows, int64_t features,
                      float* columns) {
-  turn_cpu({.from = rows,
-            .from_row = features,
-            .to = columns,
-            .to_row = panel.stride(),
-            .rows = panel.rows(),
-            .columns = features});
+  transpose_cpu({.from = rows,
+                 .from_row = features,
+                 .to = columns,
+                 .to_row = panel.stride(),
+                 .rows = panel.rows(),
+                 .columns = features});
   for (int64_t f = 0; f < features; ++f)
     std::fill(columns + f * panel.stride() + panel.rows(), columns + (f + 1) * panel.stride(), 0.f);
 }
@@ -74,13 +74,13 @@ void PanelSequences::load(const ObsRows& obs, const int64_t* index, int64_t firs
   }
 }
 
-void PanelSequences::see(size_t c) {
+void PanelSequences::forward_cell(size_t c) {
   const PanelNetwork::Cell& of = network_->cells()[c];
   const Cell& cell = cells_[c];
   const int64_t H = of.units, G = 3 * H;
   // what depends on no step before
   for (int64_t p = 0; p < panels(); ++p) {
-    network_->see(panel(p), c);
+    network_->forward_gates(panel(p), c);
     columns_to_rows(panel(p), panel(p).gates(c), G, cell.gates + p * kPanelRows * G);
   }
   // step by step what does
@@ -121,7 +121,7 @@ const float* PanelSequences::behind(size_t c, int64_t l) const {
   return cells_[c].behind + l * B_ * network_->cells()[c].units;
 }
 
-void PanelSequences::see_back(size_t c, const PanelNetwork::Gradients& grad) {
+void PanelSequences::backward_cell(size_t c, const PanelNetwork::Gradients& grad) {
   const PanelNetwork::Cell& of = network_->cells()[c];
   const Cell& cell = cells_[c];
   const int64_t H = of.units, G = 3 * H;
@@ -154,7 +154,7 @@ void PanelSequences::see_back(size_t c, const PanelNetwork::Gradients& grad) {
   }
   for (int64_t p = 0; p < panels(); ++p) {
     rows_to_columns(panel(p), cell.gates + p * kPanelRows * G, G, panel(p).gates(c));
-    network_->see_back(panel(p), c, grad);
+    network_->backward_gates(panel(p), c, grad);
   }
 }
 

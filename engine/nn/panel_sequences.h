@@ -23,23 +23,23 @@ class PanelSequences {
   /// `obs`, or row first + l * B + b when `index` is null. They fill panel after panel.
   void load(const ObsRows& obs, const int64_t* index, int64_t first, int64_t L, int64_t B);
 
-  // what a cell begins with: written between load and see
+  // what a cell begins with: written between load and forward_cell
 
   float* keep() { return keep_; }  ///< [L][B]: 0 where a step forgets what was before it, else 1
   float* state(size_t cell) { return cells_[cell].state; }  ///< [B][units]
 
   /// Takes a cell through all steps: its gates, and what is remembered behind each step.
-  void see(size_t cell);
-  /// What a cell remembers behind step l, [B][units]; between see and backward.
+  void forward_cell(size_t cell);
+  /// What a cell remembers behind step l, [B][units]; between forward_cell and backward.
   const float* behind(size_t cell, int64_t l) const;
   /// From what backward left of all panels adds the gradients of a cell and of the layers before it.
-  void see_back(size_t cell, const PanelNetwork::Gradients& grad);
+  void backward_cell(size_t cell, const PanelNetwork::Gradients& grad);
 
   /// The panels that hold the rows loaded, 64 each and the last one what is left. Heads are gone
   /// through there and back in one panel before the next: all answer in the same memory.
   int64_t panels() const { return (L_ * B_ + kPanelRows - 1) / kPanelRows; }
   PanelNetwork::Panel& panel(int64_t p) { return panels_[size_t(p)]; }
-  /// A panel's logits and, or, value, after see of the cells they begin with.
+  /// A panel's logits and, or, value, after forward_cell of the cells they begin with.
   void forward(int64_t p, bool policy, bool value);
   /// From the panel's d_logits and d_value, as PanelNetwork::backward.
   void backward(int64_t p, const PanelNetwork::Gradients& grad);

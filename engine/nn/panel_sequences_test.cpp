@@ -73,7 +73,7 @@ void go_forward(const Remembering& of, const Steps& steps, PanelSequences& throu
     const int64_t H = of.panels->cells()[c].units;
     at::from_blob(through.state(c), {steps.B, H}).copy_(steps.state.narrow(1, begin, H));
     begin += H;
-    through.see(c);
+    through.forward_cell(c);
   }
 }
 
@@ -126,7 +126,7 @@ void expect_what_the_module_gives(const Remembering& of, const Steps& steps) {
     fill(panel.d_logits(), d_logits), fill(panel.d_value(), d_value.unsqueeze(1));
     through.backward(p, into);
   }
-  for (size_t c = 0; c < of.panels->cells().size(); ++c) through.see_back(c, into);
+  for (size_t c = 0; c < of.panels->cells().size(); ++c) through.backward_cell(c, into);
   int64_t offset = 0;
   for (const auto& p : of.network->named_parameters()) {
     const int64_t count = p.value().numel();

@@ -1,7 +1,7 @@
-#include "kernels/products/turn.h"
+#include "kernels/products/transpose.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/products/turn_cpu.cpp"
+#define HWY_TARGET_INCLUDE "kernels/products/transpose_cpu.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -11,9 +11,9 @@ HWY_BEFORE_NAMESPACE();
 namespace maglev {
 namespace HWY_NAMESPACE {
 
-void turn(const Turn& t) {
-  // columns by whole vectors, a few rows of the result at a time: they stay in the first cache until
-  // they are full; then by fours, then what is left
+void transpose_matrix(const Transpose& t) {
+  // columns by whole vectors, a few rows of the result at a time: they stay in the first cache
+  // until they are full; then by fours, then what is left
   const int64_t whole = t.columns / 16 * 16, fours = t.columns / 4 * 4;
   for (int64_t c = 0; c < whole; c += 16)
     transpose(t.from + c, t.rows, t.from_row, 16, t.to + c * t.to_row, t.to_row);
@@ -30,9 +30,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace maglev {
 
-HWY_EXPORT(turn);
+HWY_EXPORT(transpose_matrix);
 
-void turn_cpu(const Turn& args) { HWY_DYNAMIC_DISPATCH(turn)(args); }
+void transpose_cpu(const Transpose& args) { HWY_DYNAMIC_DISPATCH(transpose_matrix)(args); }
 
 }  // namespace maglev
 #endif
