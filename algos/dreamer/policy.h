@@ -35,7 +35,7 @@ class DreamerPolicy : public Policy {
 
   int64_t block_rows() const override { return block_rows_; }
   bool capturable() const override { return params_.data().is_cuda(); }
-  std::string untempered() const override { return ""; }
+  std::string temperature_obstacle() const override { return ""; }
   /// Of each row: h [D] f32, the categories of z [S] u8, and the action before [A] f32.
   Carry initial_carry(int64_t rows) const override;
   /// The states are drawn in both modes; mode mean takes the most likely action of them.

@@ -37,7 +37,7 @@ class PpoPolicy : public Policy {
   std::optional<StepOutputs> evaluate(const StepInputs& inputs) override;
   int64_t block_rows() const override { return block_rows_; }
   bool capturable() const override { return device_.is_cuda(); }
-  std::string untempered() const override { return ""; }
+  std::string temperature_obstacle() const override { return ""; }
 
   /// Parameters, running statistics and the value head's units.
   void visit_state(StateVisitor& visitor) override;

@@ -173,7 +173,7 @@ PlanRequest Tdmpc2Policy::request(const TimeStep& step, const Carry& carry, ActM
   return request;
 }
 
-std::string Tdmpc2Policy::untempered() const {
+std::string Tdmpc2Policy::temperature_obstacle() const {
   if (!planner_) return "";
   return "its actions are planned, and how far plans spread is said by tdmpc2.temperature, "
          "tdmpc2.min_std and tdmpc2.max_std; with tdmpc2.mpc=false the policy alone acts, which "

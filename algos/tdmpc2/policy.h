@@ -61,7 +61,7 @@ class Tdmpc2Policy : public Policy {
   int64_t block_rows() const override { return block_rows_; }
   bool capturable() const override { return capturable_; }
   /// The policy prior's draws take a temperature, plans do not.
-  std::string untempered() const override;
+  std::string temperature_obstacle() const override;
   /// The mean of each row's last plan, [rows, H, A] f32.
   Carry initial_carry(int64_t rows) const override;
   /// Acts at random until the seed steps are made (mode sample, purpose act), then by planning or

@@ -134,11 +134,11 @@ TEST(Tdmpc2, acts_at_random_within_the_bounds_until_the_seed_steps_are_made) {
 
 TEST(Tdmpc2, plans_take_no_temperature_and_the_policy_alone_does) {
   Learner plans(vectors(), small());
-  EXPECT_TRUE(contains(plans.algo.policy().untempered(), "tdmpc2.mpc=false"));
+  EXPECT_TRUE(contains(plans.algo.policy().temperature_obstacle(), "tdmpc2.mpc=false"));
   Options alone = small();
   alone.mpc = false;
   Learner acts(vectors(), alone);
-  EXPECT_EQ(acts.algo.policy().untempered(), "");
+  EXPECT_EQ(acts.algo.policy().temperature_obstacle(), "");
   const auto drawn = [&](float temperature) {
     ActKey key = kLater;
     key.purpose = Purpose::eval, key.temperature = temperature;

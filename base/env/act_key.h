@@ -28,7 +28,8 @@ struct ActKey {
   /// other from row_from(TimeStep::first) on. On the device of the rows.
   const int64_t* rows = nullptr;
   /// Above 0: what a policy draws is as if its logits were divided by this, and its deviations are
-  /// multiplied by it; 1: as it learned. Policies that cannot say so (Policy::untempered).
+  /// multiplied by it; 1: as it learned. Policies that cannot say why
+  /// (Policy::temperature_obstacle).
   float temperature = 1;
 
   int64_t now() const { return step + (base ? *base : 0); }

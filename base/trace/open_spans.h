@@ -69,12 +69,12 @@ uint64_t spans_passed();
 
 /// While one lives its thread waits for what may be silent for long, and tells people so itself:
 /// nobody else is to.
-class TellsItself {
+class ReportsOwnWait {
  public:
-  TellsItself() { count_.fetch_add(1, std::memory_order_relaxed); }
-  ~TellsItself() { count_.fetch_sub(1, std::memory_order_relaxed); }
-  TellsItself(const TellsItself&) = delete;
-  TellsItself& operator=(const TellsItself&) = delete;
+  ReportsOwnWait() { count_.fetch_add(1, std::memory_order_relaxed); }
+  ~ReportsOwnWait() { count_.fetch_sub(1, std::memory_order_relaxed); }
+  ReportsOwnWait(const ReportsOwnWait&) = delete;
+  ReportsOwnWait& operator=(const ReportsOwnWait&) = delete;
 
   /// Whether a thread of this process does.
   static bool any() { return count_.load(std::memory_order_relaxed) > 0; }

@@ -45,12 +45,12 @@ struct SpanRecord {
 
 /// A profiler of somebody else's that is told of spans as they begin and end, on their threads and
 /// one within the other.
-struct Ranges {
+struct RangeListener {
   void (*begin)(const SpanRecord& span);
   void (*end)();
 };
 /// From here on, for as long as the process lives.
-void tell_ranges_to(const Ranges* profiler);
+void tell_ranges_to(const RangeListener* profiler);
 
 /// Names the calling thread, for traces, debuggers and top: at most 15 bytes.
 void name_thread(const char* name);
@@ -78,9 +78,9 @@ class ScopedSpan {
   void begin(const SpanRecord& span);
   void end();
 
-  OpenSpans* open_;                 ///< of the thread
-  Tracer* tracer_ = nullptr;        ///< that recorded when it began
-  const Ranges* ranges_ = nullptr;  ///< that were told that it began
+  OpenSpans* open_;                        ///< of the thread
+  Tracer* tracer_ = nullptr;               ///< that recorded when it began
+  const RangeListener* ranges_ = nullptr;  ///< that were told that it began
   SpanRecord span_;  ///< not set without a tracer: nothing is written while nobody records
 };
 

@@ -12,7 +12,7 @@ namespace maglev::trace {
 namespace {
 
 std::atomic<uint64_t> tracers{0};
-std::atomic<const Ranges*> ranges{nullptr};
+std::atomic<const RangeListener*> ranges{nullptr};
 
 // the buffer this thread has in the tracer it last recorded to
 struct Place {
@@ -52,7 +52,7 @@ void name_thread(const char* name) { pthread_setname_np(pthread_self(), name); }
 
 int64_t now_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
-void tell_ranges_to(const Ranges* profiler) {
+void tell_ranges_to(const RangeListener* profiler) {
   ranges.store(profiler, std::memory_order_release);
   listeners.fetch_or(kRanges, std::memory_order_release);
 }

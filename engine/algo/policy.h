@@ -66,10 +66,10 @@ class Policy {
   /// threads may be here at once, each with a block of its own.
   virtual void act(TimeStep& step, Carry& carry, ActMode mode, const ActKey& key) = 0;
 
-  /// What act would draw from at temperature 1: log-probabilities [rows, categories] f32 of a step's categories, by
-  /// head, without those its mask excludes (-inf). For searches and people who look; changes
-  /// nothing, any number of threads at once. Undefined where actions are numbers, or it cannot
-  /// tell.
+  /// What act would draw from at temperature 1: log-probabilities [rows, categories] f32 of a
+  /// step's categories, by head, without those its mask excludes (-inf). For searches and people
+  /// who look; changes nothing, any number of threads at once. Undefined where actions are numbers,
+  /// or it cannot tell.
   virtual at::Tensor log_probs(const TimeStep& step) {
     (void)step;
     return {};
@@ -105,7 +105,9 @@ class Policy {
 
   /// Why act cannot take ActKey::temperature, for people, e.g. "its actions are planned"; empty: it
   /// can.
-  virtual std::string untempered() const { return "it does not say how it would draw by one"; }
+  virtual std::string temperature_obstacle() const {
+    return "it does not say how it would draw by one";
+  }
 
   /// What acting needs of a run's state, by the names it has in Algorithm::visit_state.
   virtual void visit_state(StateVisitor& visitor) = 0;

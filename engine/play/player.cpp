@@ -178,6 +178,13 @@ void RandomPlayer::act(TimeStep& step, Carry&, const ActKey& key) {
   rows.put_back(step);
 }
 
+void expect_drawn(const std::string& where, ActMode mode, float temperature) {
+  if (mode == ActMode::mean && temperature != 1)
+    throw Error("[" + where +
+                "] the likeliest action is the same at every temperature; draw actions (--actions "
+                "sample, mode sample), or leave the temperature out");
+}
+
 PolicyPlayer::PolicyPlayer(Policy& policy, std::string name, ActMode mode, float temperature)
     : Player(std::move(name)), policy_(&policy), mode_(mode), temperature_(temperature) {
   if (temperature == 1) return;
@@ -186,11 +193,8 @@ PolicyPlayer::PolicyPlayer(Policy& policy, std::string name, ActMode mode, float
         printed("[player] a temperature must be above 0 and at most %g, got %g; the "
                 "likeliest action, to which 0 would lead, is mode mean (--actions mean)",
                 kMostTemperature, double(temperature)));
-  if (mode == ActMode::mean)
-    throw Error(
-        "[player] the likeliest action is the same at every temperature; draw actions (--actions "
-        "sample, mode sample), or leave the temperature out");
-  if (const std::string why = policy.untempered(); !why.empty())
+  expect_drawn("player", mode, temperature);
+  if (const std::string why = policy.temperature_obstacle(); !why.empty())
     throw Error("[player] " + this->name() + " takes no temperature: " + why + "; leave it out");
 }
 

@@ -43,6 +43,10 @@ struct GivenSettings {
 GivenSettings sorted_settings(const std::string& where, const std::vector<std::string>& settings,
                               const std::vector<std::string>& players);
 
+/// The likeliest action is the same at every temperature: throws Error that begins with `[where]`
+/// where it is asked for at another than 1.
+void expect_drawn(const std::string& where, ActMode mode, float temperature);
+
 class Experiment;
 /// What `experiment` is about. It, and `pool`, outlive the players.
 Game game_of(const Experiment& experiment, const Placement& placement, ThreadPool& pool);

@@ -110,18 +110,19 @@ TEST(Player, one_that_is_not_there_is_answered_with_those_that_are) {
 /// Remembers what it was asked to draw by.
 class Asked final : public Policy {
  public:
-  explicit Asked(std::string untempered) : untempered_(std::move(untempered)) {}
+  explicit Asked(std::string temperature_obstacle)
+      : temperature_obstacle_(std::move(temperature_obstacle)) {}
   int64_t block_rows() const override { return 2; }
   void act(TimeStep&, Carry&, ActMode, const ActKey& key) override {
     temperatures.push_back(key.temperature);
   }
-  std::string untempered() const override { return untempered_; }
+  std::string temperature_obstacle() const override { return temperature_obstacle_; }
   void visit_state(StateVisitor&) override {}
 
   std::vector<float> temperatures;
 
  private:
-  std::string untempered_;
+  std::string temperature_obstacle_;
 };
 
 TEST(Player, hands_a_temperature_to_a_policy_that_takes_one_and_refuses_it_for_others) {

@@ -1,18 +1,14 @@
 #include "engine/trace/nvtx.h"
 
+#include "base/trace/order.h"
 #include "base/trace/span.h"
 #ifdef MAGLEV_NVTX
-#include <array>
-
 #include <nvtx3/nvToolsExt.h>
 #endif
 
 namespace maglev {
 #ifdef MAGLEV_NVTX
 namespace {
-
-// as trace::Category has them; 0 is no category
-constexpr std::array kRangeCategories{"stage", "wait", "copy", "kernel_cpu", "graph"};
 
 nvtxDomainHandle_t domain = nullptr;
 
@@ -33,7 +29,7 @@ void push_range(const trace::SpanRecord& span) {
 
 void pop_range() { nvtxDomainRangePop(domain); }
 
-constexpr trace::Ranges kNvtxRanges{push_range, pop_range};
+constexpr trace::RangeListener kNvtxRanges{push_range, pop_range};
 
 }  // namespace
 
@@ -42,8 +38,9 @@ bool tell_nvtx() {
   static const bool asked = [] {
     domain = nvtxDomainCreateA("maglev");
     if (!domain) return false;
-    for (size_t i = 0; i < kRangeCategories.size(); ++i)
-      nvtxDomainNameCategoryA(domain, uint32_t(i + 1), kRangeCategories[i]);
+    // 0 is no category
+    for (int i = 0; i <= int(trace::Category::graph); ++i)
+      nvtxDomainNameCategoryA(domain, uint32_t(i + 1), trace::name_of(trace::Category(i)));
     trace::tell_ranges_to(&kNvtxRanges);
     return true;
   }();

@@ -96,7 +96,7 @@ void StallWatch::watch() {
     // thread of it stood still
     silent_s += std::min(now_s - std::exchange(looked_s, now_s), 2 * look_s);
     const uint64_t now = asks_.passed();
-    if (std::exchange(passed, now) != now || trace::TellsItself::any()) {
+    if (std::exchange(passed, now) != now || trace::ReportsOwnWait::any()) {
       silent_s = told_s = 0;
       continue;
     }

@@ -33,8 +33,8 @@ class StallWatch {
     std::function<std::vector<trace::ThreadNow>()> threads = trace::threads_now;
   };
   /// Tells where no span begins or ends for `limit_s` seconds, then for twice as long, and so on;
-  /// 0: never. What waits and tells people itself (trace::TellsItself) is left alone. Throws Error
-  /// where the system gives no thread.
+  /// 0: never. What waits and tells people itself (trace::ReportsOwnWait) is left alone. Throws
+  /// Error where the system gives no thread.
   StallWatch(double limit_s, Asks asks);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;

@@ -69,7 +69,7 @@ TEST(StallWatch, says_nothing_while_spans_pass_or_who_waits_tells_it_or_the_limi
   std::this_thread::sleep_for(300ms);
   EXPECT_EQ(moving.said(), 0u);
   {
-    const trace::TellsItself tells;
+    const trace::ReportsOwnWait tells;
     moving.moves = false;
     std::this_thread::sleep_for(300ms);
     EXPECT_EQ(moving.said(), 0u);

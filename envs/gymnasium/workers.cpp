@@ -149,7 +149,7 @@ Answer Remote::take(const std::function<std::string()>& doing) {
   std::unique_lock lock(worker_.mutex_);
   worker_.send_locked(lock);
   if (waits_) {
-    const trace::TellsItself tells;
+    const trace::ReportsOwnWait tells;
     const double begin_s = steady_s();
     const auto all = [&] {
       return std::string(", in ") + asked_for(kind_) + (doing ? doing() : "");

@@ -470,11 +470,9 @@ int run(const std::vector<std::string>& words) {
       arguments.choice<Actions>("--actions")
           .value_or(arguments.has("--quantile") || arguments.has("--temperature") ? Actions::sample
                                                                                   : Actions::both);
-  if (arguments.has("--temperature") && actions == Actions::mean)
-    throw Error(
-        "[eval] --temperature is of actions that are drawn, and the likeliest are the same at "
-        "every "
-        "one; leave out --temperature or --actions mean");
+  const auto temperature =
+      float(arguments.number("--temperature", 0, kMostTemperature).value_or(1));
+  expect_drawn("eval", actions == Actions::mean ? ActMode::mean : ActMode::sample, temperature);
   if (arguments.has("--episodes") && arguments.has("--steps"))
     throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;
@@ -488,13 +486,12 @@ int run(const std::vector<std::string>& words) {
   length.imagined = arguments.integer("--imagined", 1, kMostDreamSteps).value_or(length.imagined);
   Traced traced(arguments, entry(), /*on_device=*/true);
   claim_threads();
-  const EvalRequest request{
-      .arguments = arguments,
-      .traced = traced,
-      .actions = actions,
-      .temperature = float(arguments.number("--temperature", 0, kMostTemperature).value_or(1)),
-      .options = options,
-      .length = length};
+  const EvalRequest request{.arguments = arguments,
+                            .traced = traced,
+                            .actions = actions,
+                            .temperature = temperature,
+                            .options = options,
+                            .length = length};
   const auto& names = arguments.positional();
   const auto env =
       std::ranges::find_if(env_table(), [&](const EnvEntry& e) { return names[0] == e.name; });

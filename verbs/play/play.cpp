@@ -179,10 +179,7 @@ Manner manner_of(const Arguments& arguments, const EnvSpec& spec, bool human) {
       .episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1),
       .seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1),
       .fps = arguments.integer("--fps", 1, kMostFps).value_or(usual_fps(spec, gif))};
-  if (temperature && manner.actions == ActMode::mean)
-    throw Error(
-        "[play] --temperature is of actions that are drawn, and the likeliest are the same at "
-        "every one; leave out --temperature or --actions mean");
+  expect_drawn("play", manner.actions, manner.temperature);
   if (manner.fps > kMostGifFps && gif)
     throw Error("[play] a GIF shows at most " + std::to_string(kMostGifFps) +
                 " pictures a second; take --fps " + std::to_string(kMostGifFps) +
