@@ -216,11 +216,9 @@ void FusedLearner::shuffle(int64_t epoch) {
     const int64_t begin = p * kShufflePart, count = std::min(kShufflePart, key.n - begin);
     permutation_cpu(key, begin, count, sequences + begin);
     if (sequence_ == 1) return;
-    // as rows_of_sequences has them
     const int64_t L = sequence_, R = context_.rows;
     for (int64_t s = begin; s < begin + count; ++s)
-      for (int64_t l = 0; l < L; ++l)
-        rows[s * L + l] = (sequences[s] / R * L + l) * R + sequences[s] % R;
+      for (int64_t l = 0; l < L; ++l) rows[s * L + l] = row_of_sequence(sequences[s], l, L, R);
   });
 }
 

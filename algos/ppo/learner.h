@@ -77,8 +77,13 @@ class Learner {
 
 PpoLossSettings loss_settings(const Options& options);
 
-/// Rows of a rollout [T, R] flattened, of sequences of L steps, one behind another: sequence s
-/// begins at time s / R * L of row s % R. `sequences` [n] i64 -> [n * L] i64.
+/// Row of a rollout [T, R] flattened, of step l of a sequence of L steps: it begins at time
+/// sequence / R * L of row sequence % R.
+constexpr int64_t row_of_sequence(int64_t sequence, int64_t l, int64_t L, int64_t R) {
+  return (sequence / R * L + l) * R + sequence % R;
+}
+/// The same of tensors on any device, all steps of a sequence one behind another: `sequences` [n]
+/// i64 -> [n * L] i64.
 at::Tensor rows_of_sequences(const at::Tensor& sequences, int64_t L, int64_t R);
 
 /// Such rows as networks take them: as they are, where none remembers.

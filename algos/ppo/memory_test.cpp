@@ -35,8 +35,10 @@ TEST(rows_of_sequences, are_their_steps_one_behind_another) {
   const auto rows = ppo::rows_of_sequences(sequences, L, R);
   ASSERT_EQ(rows.size(0), T * R);
   for (int64_t s = 0; s < sequences.size(0); ++s)
-    for (int64_t l = 0; l < L; ++l)
+    for (int64_t l = 0; l < L; ++l) {
       EXPECT_EQ(rows[s * L + l].item<int64_t>(), (s / R * L + l) * R + s % R);
+      EXPECT_EQ(ppo::row_of_sequence(s, l, L, R), (s / R * L + l) * R + s % R);
+    }
   // without sequences rows are their own
   EXPECT_TRUE(at::equal(ppo::rows_of_sequences(at::arange(24), 1, R), at::arange(24)));
 }

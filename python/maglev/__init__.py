@@ -44,7 +44,7 @@ if torch.__version__.split("+")[0] != _engine.torch_version:
     raise ImportError(
         f"[python] this Python has torch {torch.__version__}, the engine's module was built with {_engine.torch_version}; "
         f"use `{HOME / 'maglev'} python`, or install torch {_engine.torch_version} here, or build with this one: "
-        f"MAGLEV_TORCH={Path(torch.__file__).parent} {HOME / 'maglev'} build"
+        f"MAGLEV_TORCH={Path(torch.__file__).parent} {HOME / 'maglev'} python"
     )
 
 from maglev._engine import Error
