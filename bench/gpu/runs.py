@@ -1,10 +1,13 @@
-"""Whole runs on the device that must end as others do: graphs, resuming, divergence."""
+"""Whole runs on the device that must end as others do (graphs, resuming, divergence), and tensors there from Python."""
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -149,3 +152,17 @@ def divergence(day: Day) -> None:
     if "learning has diverged" not in status["message"]:
         raise Failed(f"a learning rate of 10 ended as '{status['state']}': {status['message']}")
     day.tell(f"told at step {status['steps']}: {status['message'][:160]}")
+
+
+def python_tensors(day: Day) -> None:
+    """Environments and policies as Python has them: tensors on the device, stepped and acted on from there."""
+    if importlib.util.find_spec("pytest") is None:
+        day.tell("there is no pytest: nothing was tested")
+        return
+    output = day.run(
+        sys.executable, "-m", "pytest", "-q", "tests/python/test_python_device.py", MAGLEV_TEST_DEVICE=day.device
+    )
+    found = re.search(r"(\d+) passed", output)
+    if not found or (day.place == "cuda" and "skipped" in output):
+        raise Failed(f"not all cases were run: {output.strip().splitlines()[-1]}")
+    day.tell(f"{found[1]} cases on {day.device}")

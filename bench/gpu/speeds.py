@@ -1,4 +1,4 @@
-"""Stages that measure: steps/s of whole runs, plans and updates, kernels and their references."""
+"""Stages that measure: steps/s of whole runs, plans and updates, kernels and their references, provers' candidates."""
 
 from __future__ import annotations
 
@@ -144,6 +144,27 @@ def prover_speed(day: Day) -> None:
     every = [*words, "train.precision=fp32"]
     cases.append(Case("prover_every_slot_fp32", every, 163_840, quick_steps=256, samples=1))
     sampled(day, cases)
+
+
+def rank(day: Day) -> None:
+    """A prover's candidates judged on the device: milliseconds for each, beside the processor's."""
+    words = ["ppo", "kg", "--config", HOME / "configs" / "ppo" / "kg_report.yaml", "--bare", "train.precision=fp32"]
+    # proofs of a policy that hardly learned are as long as any
+    small = [*SMALL_PROVER, "train.steps=256"]
+    run = day.train("ranked", *words, *(small if day.quick else ["train.steps=32768"]))
+    asked = ["--queries", 4 if day.quick else 40, "--corruptions", 5 if day.quick else 100, "--json"]
+    figures = {}
+    for device in dict.fromkeys((day.device, "cpu")):
+        said = day.run(day.engine, "rank", run, f"device={device}", *asked)
+        report = json.loads(said[said.index("{") :])
+        figures[device] = report
+        day.tell(
+            f"rank on {report['device']}: {report['milliseconds_per_candidate']:.3f} ms a candidate, "
+            f"{report['candidates']} candidates"
+        )
+    counts = {report["candidates"] for report in figures.values()}
+    if len(counts) != 1:
+        raise Failed(f"devices were asked for different candidates: {sorted(counts)}")
 
 
 def has_gymnasium(day: Day) -> bool:

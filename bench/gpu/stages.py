@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from day import Day, Failed, Late, each
-from prices import deterministic, fused, overlap, python_tensors, rank, tracing
-from runs import divergence, graphs, resume
+from runs import divergence, graphs, python_tensors, resume
+from setting_pairs import deterministic, fused, overlap, tracing
 from speeds import (
     dreamer_pixels_speed,
     dreamer_speed,
@@ -20,6 +20,7 @@ from speeds import (
     kernel_figures,
     ppo_speed,
     prover_speed,
+    rank,
     tdmpc2_speed,
 )
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import re
 import statistics
-import sys
 from functools import partial
 
 from day import HOME, Day, Failed, each
 from figures import Case, Sample, precisions, sampled
-from runs import GOODHART, PPO, SMALL_DREAMER, SMALL_PROVER, SMALL_TDMPC2
+from runs import GOODHART, PPO, SMALL_DREAMER, SMALL_TDMPC2
 
 WINDOW = 8  # iterations that are traced at a time, of four times as many
 
@@ -148,38 +145,3 @@ def tracing(day: Day) -> None:
             for name, words in (("graphs", cartpole), ("eager", eager))
         },
     )
-
-
-def rank(day: Day) -> None:
-    """A prover's candidates judged on the device: milliseconds for each, beside the processor's."""
-    words = ["ppo", "kg", "--config", HOME / "configs" / "ppo" / "kg_report.yaml", "--bare", "train.precision=fp32"]
-    # proofs of a policy that hardly learned are as long as any
-    small = [*SMALL_PROVER, "train.steps=256"]
-    run = day.train("ranked", *words, *(small if day.quick else ["train.steps=32768"]))
-    asked = ["--queries", 4 if day.quick else 40, "--corruptions", 5 if day.quick else 100, "--json"]
-    figures = {}
-    for device in dict.fromkeys((day.device, "cpu")):
-        said = day.run(day.engine, "rank", run, f"device={device}", *asked)
-        report = json.loads(said[said.index("{") :])
-        figures[device] = report
-        day.tell(
-            f"rank on {report['device']}: {report['milliseconds_per_candidate']:.3f} ms a candidate, "
-            f"{report['candidates']} candidates"
-        )
-    counts = {report["candidates"] for report in figures.values()}
-    if len(counts) != 1:
-        raise Failed(f"devices were asked for different candidates: {sorted(counts)}")
-
-
-def python_tensors(day: Day) -> None:
-    """Environments and policies as Python has them: tensors on the device, stepped and acted on from there."""
-    if importlib.util.find_spec("pytest") is None:
-        day.tell("there is no pytest: nothing was tested")
-        return
-    output = day.run(
-        sys.executable, "-m", "pytest", "-q", "tests/python/test_python_device.py", MAGLEV_TEST_DEVICE=day.device
-    )
-    found = re.search(r"(\d+) passed", output)
-    if not found or (day.place == "cuda" and "skipped" in output):
-        raise Failed(f"not all cases were run: {output.strip().splitlines()[-1]}")
-    day.tell(f"{found[1]} cases on {day.device}")
