@@ -171,78 +171,90 @@ PanelNetwork::PanelNetwork(const ActorCritic& network, const EnvSpec& spec, cons
   MAGLEV_ASSERT(first.in == visible_, "the first layer takes what is seen");
 }
 
-PanelNetwork::Panel::Panel(const PanelNetwork& network, const Panel* other) {
-  MAGLEV_ASSERT(!other || !network.cells_.empty(), "panels go through cells together");
-  std::vector<std::pair<float**, int64_t>> wanted;
-  auto want = [&](float*& pointer, int64_t features) {
-    wanted.emplace_back(&pointer, features * kPanelRows);
-  };
-  int64_t widest = 0, pair_scratch = 0;
-  std::vector<std::pair<uint32_t**, int64_t>> wanted_words;
+/// What is to lie in a panel's memory: pointers to be set, and how much each wants.
+struct PanelNetwork::Panel::Wanted {
+  std::vector<std::pair<float**, int64_t>> numbers;
+  std::vector<std::pair<uint32_t**, int64_t>> words;
+  int64_t widest = 0, pair_words = 0;  ///< scratch that layers take, of so many features and words
+  float* scratch = nullptr;            ///< of all stacks but cells'
+  uint32_t* pair_scratch = nullptr;
+
+  void add(float*& pointer, int64_t features) {
+    numbers.emplace_back(&pointer, features * kPanelRows);
+  }
   // of `count` layers, and `more` behind the last one's
-  auto want_outputs = [&](Stack& stack, const PanelNetwork::Stack& of, size_t count, int64_t more) {
+  void add_outputs(Stack& stack, const PanelNetwork::Stack& of, size_t count, int64_t more) {
     stack.y.resize(of.layers.size()), stack.slope.resize(of.layers.size());
     for (size_t l = 0; l < count; ++l) {
-      want(stack.y[l], of.layers[l].out + (l + 1 == of.layers.size() ? more : 0));
-      if (of.slopes) want(stack.slope[l], of.layers[l].out);
+      add(stack.y[l], of.layers[l].out + (l + 1 == of.layers.size() ? more : 0));
+      if (of.slopes) add(stack.slope[l], of.layers[l].out);
     }
-  };
+  }
   // what the way back takes, and its gradients
-  auto want_back = [&](Stack& stack, const PanelNetwork::Stack& of, size_t count) {
+  void add_back(Stack& stack, const PanelNetwork::Stack& of, size_t count) {
     stack.dy.resize(of.layers.size()), stack.words.resize(of.layers.size());
     for (size_t l = 0; l < of.layers.size(); ++l) {
-      if (l < count) want(stack.dy[l], of.layers[l].out);
+      if (l < count) add(stack.dy[l], of.layers[l].out);
       widest = std::max(widest, panel_stride(of.layers[l].in));
       if (!of.layers[l].pairs.forward) continue;
-      wanted_words.emplace_back(&stack.words[l], words_of_features(of.layers[l].in) * kPanelRows);
-      pair_scratch = std::max(pair_scratch, pair_scratch_size(of.layers[l].in, of.layers[l].out));
+      words.emplace_back(&stack.words[l], words_of_features(of.layers[l].in) * kPanelRows);
+      pair_words = std::max(pair_words, pair_scratch_size(of.layers[l].in, of.layers[l].out));
     }
-  };
-  if (other) *this = *other;
-  cells_.resize(network.cells_.size());
+  }
+};
 
-  // a panel's own
-  want(input_, network.visible_ + network.privileged_);
+void PanelNetwork::Panel::want_own(const PanelNetwork& network, Wanted& wanted) {
+  wanted.add(input_, network.visible_ + network.privileged_);
   for (size_t c = 0; c < cells_.size(); ++c) {
     const PanelNetwork::Stack& of = network.cells_[c].gates;
-    want_outputs(cells_[c].gates, of, of.layers.size() - 1, 0);
+    wanted.add_outputs(cells_[c].gates, of, of.layers.size() - 1, 0);
   }
-  // what it may share: privileged inputs join what both heads see
-  const int64_t joining = network.joined() ? network.privileged_ : 0;
-  float* scratch = nullptr;
-  uint32_t* scratch_of_pairs = nullptr;
-  if (!other) {
-    for (size_t c = 0; c < cells_.size(); ++c) {
-      const PanelNetwork::Stack& of = network.cells_[c].gates;
-      // the gates' pre-activations are gone when their gradients come
-      want(cells_[c].gates.y.back(), of.layers.back().out);
-      want_back(cells_[c].gates, of, of.layers.size() - 1);
-      want(cells_[c].gates.scratch, std::exchange(widest, 0));
-      want(cells_[c].remembered, network.cells_[c].units + joining);
-      want(cells_[c].d_remembered, network.cells_[c].units);
-    }
-    const auto want_stack = [&](Stack& stack, const PanelNetwork::Stack& of, int64_t more) {
-      want_outputs(stack, of, of.layers.size(), more);
-      want_back(stack, of, of.layers.size());
-    };
-    want_stack(shared_, network.shared_, joining);
-    want_stack(policy_, network.policy_, 0);
-    want_stack(value_, network.value_, 0);
-    want(d_features_, network.joined() ? network.head_features() : 0);
-    want(scratch, widest);
-    wanted_words.emplace_back(&scratch_of_pairs, pair_scratch);
-  }
+}
 
+void PanelNetwork::Panel::want_shared(const PanelNetwork& network, Wanted& wanted) {
+  // privileged inputs join what both heads see
+  const int64_t joining = network.joined() ? network.privileged_ : 0;
+  for (size_t c = 0; c < cells_.size(); ++c) {
+    const PanelNetwork::Stack& of = network.cells_[c].gates;
+    // the gates' pre-activations are gone when their gradients come
+    wanted.add(cells_[c].gates.y.back(), of.layers.back().out);
+    wanted.add_back(cells_[c].gates, of, of.layers.size() - 1);
+    wanted.add(cells_[c].gates.scratch, std::exchange(wanted.widest, 0));
+    wanted.add(cells_[c].remembered, network.cells_[c].units + joining);
+    wanted.add(cells_[c].d_remembered, network.cells_[c].units);
+  }
+  const auto add_stack = [&](Stack& stack, const PanelNetwork::Stack& of, int64_t more) {
+    wanted.add_outputs(stack, of, of.layers.size(), more);
+    wanted.add_back(stack, of, of.layers.size());
+  };
+  add_stack(shared_, network.shared_, joining);
+  add_stack(policy_, network.policy_, 0);
+  add_stack(value_, network.value_, 0);
+  wanted.add(d_features_, network.joined() ? network.head_features() : 0);
+  wanted.add(wanted.scratch, wanted.widest);
+  wanted.words.emplace_back(&wanted.pair_scratch, wanted.pair_words);
+}
+
+void PanelNetwork::Panel::lay_out(const Wanted& wanted) {
   // numbers, and behind them words, which are as large
   int64_t total = 0;
-  for (const auto& [pointer, count] : wanted) total += count;
-  for (const auto& [pointer, count] : wanted_words) total += count;
-  if (other) shared_memory_ = other->memory_;
+  for (const auto& [pointer, count] : wanted.numbers) total += count;
+  for (const auto& [pointer, count] : wanted.words) total += count;
   memory_ = at::zeros({total});
   float* next = memory_.data_ptr<float>();
-  for (const auto& [pointer, count] : wanted) *pointer = next, next += count;
-  for (const auto& [pointer, count] : wanted_words)
+  for (const auto& [pointer, count] : wanted.numbers) *pointer = next, next += count;
+  for (const auto& [pointer, count] : wanted.words)
     *pointer = reinterpret_cast<uint32_t*>(next), next += count;
+}
+
+PanelNetwork::Panel::Panel(const PanelNetwork& network, const Panel* other) {
+  MAGLEV_ASSERT(!other || !network.cells_.empty(), "panels go through cells together");
+  if (other) *this = *other, shared_memory_ = other->memory_;
+  cells_.resize(network.cells_.size());
+  Wanted wanted;
+  want_own(network, wanted);
+  if (!other) want_shared(network, wanted);
+  lay_out(wanted);
 
   // where each stack begins
   for (Cell& cell : cells_) cell.gates.x = input_;
@@ -252,7 +264,7 @@ PanelNetwork::Panel::Panel(const PanelNetwork& network, const Panel* other) {
     cell.gates.pair_scratch = nullptr;
   }
   for (Stack* stack : {&shared_, &policy_, &value_})
-    stack->scratch = scratch, stack->pair_scratch = scratch_of_pairs;
+    stack->scratch = wanted.scratch, stack->pair_scratch = wanted.pair_scratch;
   shared_.x = input_;
   policy_.x = value_.x = network.shared_.layers.empty() ? input_ : shared_.y.back();
   if (!cells_.empty()) policy_.x = cells_.front().remembered, value_.x = cells_.back().remembered;

@@ -74,6 +74,12 @@ class PanelNetwork {
       Stack gates;  ///< with a scratch of its own: cells may run at once
       float *remembered, *d_remembered;
     };
+    struct Wanted;
+    /// A panel's own memory, and what several may share.
+    void want_own(const PanelNetwork& network, Wanted& wanted);
+    void want_shared(const PanelNetwork& network, Wanted& wanted);
+    void lay_out(const Wanted& wanted);
+
     Stack shared_, policy_, value_;
     std::vector<Cell> cells_;
     float *input_, *d_features_;
