@@ -49,8 +49,8 @@ constexpr double kBlockStep = 0.1;
 constexpr double kStepLaunches = 2, kMinibatchLaunches = 7, kEpochLaunches = 1, kLaunches = 11;
 constexpr double kLayersLaunches = 120;
 // kernels of a recurrent cell, there and back: weights transposed, a scan and one back, what its
-// weights get (kernels/gru_scan); of a wide one at each step, each behind the one before, its product and
-// what that is added to, its gates, and the way back through these
+// weights get (kernels/gru_scan); of a wide one at each step, each behind the one before, its
+// product and what that is added to, its gates, and the way back through these
 constexpr double kRecallLaunches = 5;
 
 // rows that are tried out at once: more are as fast, one by one, and take memory
