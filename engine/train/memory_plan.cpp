@@ -206,8 +206,8 @@ int64_t address_space_left() {
   return std::max<int64_t>(1, int64_t(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
 }
 
-// whether an update takes less that learns from one sequence at once: some learners hold no more than
-// a part as it is
+// whether an update takes less that learns from one sequence at once: some learners hold no more
+// than a part as it is
 bool parts_take_less(const Experiment& experiment, const Placement& placement,
                      const std::string& micro_batch) {
   Experiment changed(experiment.algo().name, experiment.env().name);
