@@ -299,13 +299,12 @@ void Session::measure_memory() {
 }
 
 std::string Session::tell_out_of_memory(const c10::Error& error) {
-  const std::optional<Refusal> refusal = last_refusal();
+  const bool cuda = trainer_.placement().device.is_cuda();
+  const std::optional<Refusal> refusal = cuda ? last_refusal() : std::nullopt;
   const std::string blocks = refusal ? keep_blocks(refusal->blocks, dir_.path()) : "";
   // by part as it was before: a device that has no memory left is asked for none
   HeldMemory held = held_;
-  held.tensors = refusal                                 ? refusal->in_use
-                 : trainer_.placement().device.is_cuda() ? device_memory().in_use
-                                                         : cpu_cache_bytes();
+  held.tensors = refusal ? refusal->in_use : cuda ? device_memory().in_use : cpu_cache_bytes();
   return out_of_memory_text(error, held, trainer_.experiment(), trainer_.placement()) + blocks;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <exception>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -61,7 +62,8 @@ std::string stream_text(int device, void* stream) {
       return "the GPU's stream cannot be asked: a graph is being captured, or the whole device is "
              "waited for";
     return *busy ? "the GPU's stream has work" : "the GPU's stream has no work";
-  } catch (const Error& e) {
+  } catch (const std::exception& e) {
+    // a device that failed is an error of torch's
     return e.what();
   }
 }
