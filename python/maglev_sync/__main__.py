@@ -1,0 +1,77 @@
+"""`./maglev sync`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import signal
+import sys
+
+from maglev_sync.errors import Error, did_you_mean
+from maglev_sync.several import sync
+
+USAGE = "./maglev sync RUN [RUN ...] --to wandb|mlflow [options]"
+ABOUT = """\
+Sends runs to an experiment tracker, from what training wrote into their folders: settings, every row of metrics.jsonl by env
+steps, evaluations, how each ended. Again: what is new alone. RUN is a run, several seeds, a sweep, a study, or a folder of these."""
+EXAMPLES = """\
+examples
+  ./maglev sync runs/a --to wandb --project cartpole
+  ./maglev sync runs/a --to wandb --offline          folders for `wandb sync` in runs/a, no network
+  ./maglev sync runs/a --to mlflow --uri runs/mlflow a database in that folder, no server
+  ./maglev sync runs/a --to mlflow --uri http://HOST:5000 --follow
+
+docs/tracking.md says what is sent, and how often."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Whose errors are one line, with near names."""
+
+    def error(self, message: str):
+        found = re.match(r"unrecognized arguments: (\S+)", message)
+        near = did_you_mean(found.group(1).split("=")[0], self._option_string_actions) if found else ""
+        raise Error(f"[sync] {message}{near}; see ./maglev sync --help")
+
+
+def parser() -> Parser:
+    made = Parser(
+        prog="./maglev sync",
+        usage=USAGE,
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("runs", metavar="RUN", nargs="+", help="a folder of a run, or of several")
+    made.add_argument("--to", required=True, metavar="TRACKER", help="wandb or mlflow")
+    made.add_argument("--project", default="maglev", help="W&B's project, MLflow's experiment (default maglev)")
+    made.add_argument("--follow", action="store_true", help="send on while they train, and end with them")
+    made.add_argument("--checkpoints", action="store_true", help="the newest and the best one too, once a run has ended")
+    made.add_argument("--every", type=int, default=0, metavar="STEPS", help="one row of so many env steps (default: all rows)")
+    made.add_argument("--anew", action="store_true", help="send all once more, as another run of the tracker")
+    made.add_argument("--offline", action="store_true", help="W&B: into folders for `wandb sync`, as WANDB_MODE=offline")
+    made.add_argument("--entity", help="W&B: the user or team (default: as W&B knows you)")
+    made.add_argument("--uri", help="MLflow: a server, a database, or a folder for one (default MLFLOW_TRACKING_URI)")
+    return made
+
+
+def stop(number, frame):
+    raise KeyboardInterrupt
+
+
+def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        given = vars(parser().parse_args(arguments))
+        sync(given.pop("runs"), given.pop("to"), **given, tell=lambda line: print(line, flush=True))
+    except Error as error:
+        print(f"maglev: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("maglev: interrupted; what was sent stays, and the same command goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

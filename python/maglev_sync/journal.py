@@ -1,0 +1,85 @@
+"""sync.json in a run folder: how far each tracker has been sent to.
+
+What a tracker says it has counts more, where it can say it (Handle.there): a crash between sending and writing this down neither loses
+nor doubles a row.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from maglev_sync.errors import Error
+from maglev_sync.runs import read_json
+
+FILE = "sync.json"
+
+
+@dataclass
+class Journal:
+    """Of one folder and one target: a tracker's project."""
+
+    id: str = ""  # of a group
+    generation: int = 1  # raised by --anew
+    every: int = 0
+    sent: int = 0  # rows, in all
+    bytes: int = 0  # of metrics.jsonl, up to behind the last row that was sent
+    digest: int = 0  # of these
+    row: int = 0  # how many rows these are
+    last: dict[str, int] = field(default_factory=dict)  # the last step by kind of row
+    # [sent, row]: the row that followed so many; another pair where a resume took back rows that had been sent
+    pairs: list[list[int]] = field(default_factory=lambda: [[0, 0]])
+    state: str = ""  # the end that was told
+    checkpoints: dict[str, str] = field(default_factory=dict)
+    open: str = ""  # a folder that is being written, worth nothing until it is closed
+
+    def go_back(self):
+        """Before the first row."""
+        self.sent = self.row = self.bytes = self.digest = 0
+        self.last, self.state, self.pairs = {}, "", [[0, 0]]
+
+
+def load(folder: Path, target: str) -> Journal:
+    path = folder / FILE
+    stored = read_json(path).get(target, {})
+    known = {one.name for one in fields(Journal)}
+    try:
+        return Journal(**{name: value for name, value in stored.items() if name in known})
+    except (TypeError, AttributeError):
+        raise Error(
+            f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; remove it, and the tracker is asked instead"
+        ) from None
+
+
+def save(folder: Path, target: str, journal: Journal):
+    """At once: readers find the old one before and the new one after."""
+    path = folder / FILE
+    content = read_json(path) | {target: asdict(journal)}
+    temporary = folder / f".{FILE}.{os.getpid()}"
+    try:
+        temporary.write_text(json.dumps(content, indent=1) + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise Error(f"[{path}] cannot be written: {error.strerror}; what was sent is kept there") from None
+
+
+class Turn:
+    """One sync at a time of a folder."""
+
+    def __init__(self, folder: Path):
+        self.path = folder / "sync.lock"
+        try:
+            self.file = open(self.path, "a")
+        except OSError as error:
+            raise Error(f"[{self.path}] cannot be written: {error.strerror}; what was sent is kept beside it") from None
+        try:
+            fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.file.close()
+            raise Error(f"[{folder}] is being sent by another process; wait for it to end, or stop it") from None
+
+    def close(self):
+        self.file.close()

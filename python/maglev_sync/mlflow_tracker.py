@@ -1,0 +1,203 @@
+"""MLflow: a run each, below a parent run where they are several; a server, or a database in a folder.
+
+How many rows it has is a tag that each batch of metrics sets; what a crash in between sends again, its databases hold once, for
+a row has the same time stamps each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import posixpath
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from maglev_sync.errors import Error, import_package
+from maglev_sync.journal import Journal
+from maglev_sync.rows import Row
+from maglev_sync.runs import About, Group, Outcome
+
+# what MLflow takes at once
+METRICS, PARAMS = 1000, 100
+LONGEST_PARAM, LONGEST_TAG = 6000, 5000
+RUN, ROWS, STATE, ERROR, CHANGED = (f"maglev.{name}" for name in ("run", "rows", "state", "error", "changed"))
+STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "killed": "KILLED"}
+
+
+def name_of(name: str) -> str:
+    """A metric's or a setting's name as MLflow allows it."""
+    name = re.sub(r"[^\w.\-/ ]", "_", name)
+    return name if posixpath.normpath(name) == name and name[0] not in "/." else name.replace("/", "_").replace("..", "_")
+
+
+def without_password(uri: str) -> str:
+    parts = urlsplit(uri)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if parts.netloc else uri
+
+
+@contextlib.contextmanager
+def reported(what: str):
+    """MLflow's errors in one line."""
+    mlflow = import_package("mlflow", "mlflow")
+    # a database's own are no others', and only who has a database has its package
+    sql = getattr(sys.modules.get("sqlalchemy"), "exc", None)
+    kinds = (mlflow.exceptions.MlflowException, OSError, *([sql.SQLAlchemyError] if sql else []))
+    try:
+        yield
+    except kinds as error:
+        reason = " ".join(str(error).split())
+        raise Error(f"[sync] MLflow refused {what}: {reason}") from None
+
+
+class MlflowRun:
+    late = False
+
+    def __init__(self, client, entities, info: dict):
+        self.client, self.entities = client, entities
+        self.run_id, self.there, self.url, self.started = info["id"], info["there"], info["url"], info["started"]
+
+    def millis(self, seconds: float) -> int:
+        return round(1000 * (self.started + seconds))
+
+    def metrics_of(self, row: Row) -> list:
+        time = self.millis(row.seconds)
+        return [self.entities.Metric(name_of(name), float(value), time, row.step) for name, value in row.figures.items()]
+
+    def batches(self, rows: list[Row], first: int) -> Iterator[tuple[list, int]]:
+        """Metrics, and how many rows are whole with them; a row wider than a batch is whole with its last one."""
+        batch, whole = [], first
+        for row in rows:
+            metrics = self.metrics_of(row)
+            if batch and len(batch) + len(metrics) > METRICS:
+                yield batch, whole
+                batch = []
+            batch += metrics
+            while len(batch) > METRICS:
+                yield batch[:METRICS], whole
+                batch = batch[METRICS:]
+            whole += 1
+        if batch or whole > first:
+            yield batch, whole
+
+    def send(self, rows: list[Row], first: int):
+        with reported(f"rows from step {rows[0].step} on"):
+            for batch, whole in self.batches(rows, first):
+                self.client.log_batch(self.run_id, metrics=batch, tags=[self.entities.RunTag(ROWS, str(whole))])
+
+    def checkpoint(self, which: str, folder: Path):
+        with reported(f"the checkpoint {folder.name}"):
+            self.client.log_artifacts(self.run_id, str(folder), f"checkpoints/{which}")
+
+    def close(self, outcome: Outcome, step: int):
+        time = round(1000 * outcome.ended) or None
+        with reported("the run's end"):
+            for name, value in outcome.figures.items() if outcome.over else ():
+                self.client.log_metric(self.run_id, name, value, timestamp=time, step=step)
+            self.client.set_tag(self.run_id, STATE, outcome.state)
+            if outcome.error:
+                self.client.set_tag(self.run_id, ERROR, outcome.error[:LONGEST_TAG])
+            if outcome.over:
+                self.client.set_terminated(self.run_id, STATUS.get(outcome.state, "FAILED"), end_time=time)
+
+
+class MlflowTracker:
+    name = "mlflow"
+    figures_at_once = METRICS
+
+    def __init__(self, project: str, uri: str | None):
+        # nothing is told to others than the one who was named
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        # a wrong address is told in seconds; of what was sent nothing is lost
+        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+        mlflow = import_package("mlflow", "mlflow")
+        for name in ("mlflow", "alembic"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        self.entities = import_package("mlflow.entities", "mlflow")
+        self.artifacts = None
+        self.uri = self.address(uri or mlflow.get_tracking_uri())
+        self.target = f"mlflow:{without_password(self.uri)}:{project}"
+        self.project = project
+        with reported(f"the address {without_password(self.uri)}"):
+            self.client = mlflow.MlflowClient(tracking_uri=self.uri)
+            self.experiment = self.find_experiment()
+        self.parents: dict[str, str] = {}  # MLflow's runs by ids of groups
+
+    def address(self, uri: str) -> str:
+        """A folder stands for a database in it and its files beside that."""
+        if "://" in uri or uri in ("databricks", "uc"):
+            return uri
+        folder = Path(uri.removeprefix("file:")).absolute()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Error(f"[sync] --uri {uri} must be an address or a folder: it cannot be made, {error.strerror}") from None
+        self.artifacts = (folder / "artifacts").as_uri()
+        return f"sqlite:///{folder / 'mlflow.db'}"
+
+    def find_experiment(self) -> str:
+        found = self.client.get_experiment_by_name(self.project)
+        if found is None:
+            return self.client.create_experiment(self.project, artifact_location=self.artifacts)
+        if found.lifecycle_stage != "active":
+            raise Error(f"[sync] MLflow's experiment {self.project!r} is deleted; restore it, or take another --project")
+        return found.experiment_id
+
+    def find_run(self, run_id: str):
+        found = self.client.search_runs([self.experiment], filter_string=f"tags.`{RUN}` = '{run_id}'", max_results=1)
+        return found[0] if found else None
+
+    def run_for(self, run_id: str, name: str, started: float, tags: dict[str, str]):
+        """The run of this id, made or gone on with."""
+        found = self.find_run(run_id)
+        if found is None:
+            time = round(1000 * started) or None
+            return self.client.create_run(self.experiment, start_time=time, tags={RUN: run_id, **tags}, run_name=name)
+        self.client.update_run(found.info.run_id, status="RUNNING", name=name)
+        own = [self.entities.RunTag(key, value) for key, value in tags.items() if found.data.tags.get(key) != value]
+        if own:
+            self.client.log_batch(found.info.run_id, tags=own)
+        return found
+
+    def open(self, about: About, journal: Journal, follow: bool) -> MlflowRun:
+        tags = {name: value[:LONGEST_TAG] for name, value in about.facts.items()}
+        if re.fullmatch(r"[0-9a-f]{7,40}", about.facts.get("commit", "")):
+            tags["mlflow.source.git.commit"] = about.facts["commit"]
+        if about.group_id in self.parents:
+            tags["mlflow.parentRunId"] = self.parents[about.group_id]
+        with reported(f"the run {about.name}"):
+            run = self.run_for(about.id, about.name, about.started, tags)
+            self.send_settings(run, about.flat_settings())
+        there = int(run.data.tags.get(ROWS, 0))
+        url = ""
+        if self.uri.startswith("http"):
+            url = f"{without_password(self.uri).rstrip('/')}/#/experiments/{self.experiment}/runs/{run.info.run_id}"
+        info = {"id": run.info.run_id, "there": there, "url": url, "started": about.started}
+        return MlflowRun(self.client, self.entities, info)
+
+    def send_settings(self, run, settings: dict[str, str]):
+        """A setting that MLflow has is never another there: what a resume changed is a tag."""
+        wanted = {name_of(name): value[:LONGEST_PARAM] for name, value in settings.items()}
+        params = run.data.params
+        new = [self.entities.Param(name, value) for name, value in wanted.items() if name not in params]
+        for first in range(0, len(new), PARAMS):
+            self.client.log_batch(run.info.run_id, params=new[first : first + PARAMS])
+        changed = [f"{name}: {params[name]} -> {value}" for name, value in wanted.items() if params.get(name, value) != value]
+        if changed:
+            self.client.set_tag(run.info.run_id, CHANGED, "; ".join(changed)[:LONGEST_TAG])
+
+    def open_group(self, group: Group, group_id: str, parent_id: str):
+        if group_id in self.parents:
+            return
+        tags = {"group": group.kind}
+        if parent_id:
+            tags["mlflow.parentRunId"] = self.parents[parent_id]
+        with reported(f"the group {group.name}"):
+            self.parents[group_id] = self.run_for(group_id, group.name, 0, tags).info.run_id
+
+    def close_group(self, group_id: str, outcome: Outcome):
+        info = {"id": self.parents[group_id], "there": 0, "url": "", "started": 0}
+        MlflowRun(self.client, self.entities, info).close(outcome, 0)

@@ -1,0 +1,307 @@
+"""Run folders, and folders of several: what lies there (engine/run/run_dir.h, several_runs.h), and what is said of it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from maglev_sync.errors import Error, did_you_mean
+from maglev_sync.rows import is_number
+from maglev_sync.settings import flat, read_settings
+
+# a study's arms, an arm's seeds
+DEEPEST = 4
+OF_A_RUN = ("config.yaml", "run.json", "metrics.jsonl", "checkpoints")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Seeds, or a sweep's trials."""
+
+    folder: Path
+    kind: str  # "seeds", "sweep"
+    name: str
+    parent: Group | None = None  # of a trial's seeds: the sweep
+
+    def top(self) -> Group:
+        return self.parent.top() if self.parent else self
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a run lies, and what it is a part of."""
+
+    folder: Path
+    name: str
+    group: Group | None = None
+    trial: Path | None = None  # a sweep's, with its trial.json
+
+
+@dataclass
+class About:
+    """A run as trackers are told of it."""
+
+    id: str
+    name: str
+    settings: dict  # nested, as texts
+    facts: dict[str, str]  # algorithm, environment, seed, machine, commit, ...
+    started: float
+    place: Place
+    group_id: str = ""
+
+    def flat_settings(self) -> dict[str, str]:
+        return flat(self.settings)
+
+
+@dataclass
+class Outcome:
+    state: str  # running, finished, stopped, failed, killed
+    error: str = ""
+    ended: float = 0.0
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def over(self) -> bool:
+        return self.state != "running"
+
+
+def read_json(path: Path) -> dict:
+    try:
+        content = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise Error(f"[{path}] must be JSON that training wrote, got {error}; it is written anew when that goes on") from None
+    if not isinstance(content, dict):
+        raise Error(f"[{path}] must be a JSON object, got a {type(content).__name__}")
+    return content
+
+
+def is_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in OF_A_RUN)
+
+
+def held(lock: Path) -> bool:
+    """Whether a process of this machine trains under it."""
+    try:
+        file = open(lock, "rb")
+    except OSError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def by_number(path: Path) -> tuple:
+    """2 before 10."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)], path.name
+
+
+def children(folder: Path) -> list[Path]:
+    return sorted((path for path in folder.iterdir() if path.is_dir() and path.name[0] != "."), key=by_number)
+
+
+def title_of(folder: Path) -> str:
+    """A folder's name; of a study's arm with that of the study."""
+    above = folder.parent
+    return f"{above.name}/{folder.name}" if (above / "study.json").exists() else folder.name
+
+
+def seeds_of(group: Group, trial: Path | None = None) -> Iterator[Place]:
+    for child in children(group.folder):
+        if child.name.startswith("seed-") and is_run(child):
+            yield Place(child, f"{group.name}/{child.name}", group, trial)
+
+
+def trials_of(group: Group) -> Iterator[Place]:
+    trials = group.folder / "trials"
+    for trial in children(trials) if trials.is_dir() else ():
+        run, name = trial / "run", f"{group.name}/trial-{trial.name}"
+        if (run / "seeds.json").exists():
+            yield from seeds_of(Group(run, "seeds", name, group), trial)
+        elif is_run(run):
+            yield Place(run, name, group, trial)
+
+
+def sweep_around(run: Path) -> Group | None:
+    """The sweep that a trial's run, or its seeds, are of."""
+    trial = run.parent
+    sweep = trial.parent.parent
+    is_trial = run.name == "run" and (trial / "trial.json").exists() and (sweep / "sweep.json").exists()
+    return Group(sweep, "sweep", title_of(sweep)) if is_trial else None
+
+
+def seeds_group(folder: Path) -> Group:
+    """The group that lies in a folder of seeds, which may be a trial's."""
+    sweep = sweep_around(folder)
+    name = f"{sweep.name}/trial-{folder.parent.name}" if sweep else title_of(folder)
+    return Group(folder, "seeds", name, sweep)
+
+
+def place_of(run: Path) -> Place:
+    """A run that was named by itself, as the part of its seeds or its sweep that it is."""
+    above = run.parent
+    if run.name.startswith("seed-") and (above / "seeds.json").exists():
+        group = seeds_group(above)
+        return Place(run, f"{group.name}/{run.name}", group, above.parent if group.parent else None)
+    sweep = sweep_around(run)
+    return Place(run, f"{sweep.name}/trial-{above.name}", sweep, above) if sweep else Place(run, title_of(run))
+
+
+def places_below(folder: Path, depth: int = 0) -> Iterator[Place]:
+    """All runs of a folder, as `./maglev runs` lists them."""
+    if is_run(folder):
+        yield place_of(folder)
+    elif (folder / "sweep.json").exists():
+        yield from trials_of(Group(folder, "sweep", title_of(folder)))
+    elif (folder / "seeds.json").exists():
+        group = seeds_group(folder)
+        yield from seeds_of(group, folder.parent if group.parent else None)
+    elif depth < DEEPEST:
+        for child in children(folder):
+            yield from places_below(child, depth + 1)
+
+
+def find_places(given: str) -> list[Place]:
+    """Of a run, several seeds, a sweep, a study or a folder of them. Throws Error where there is none."""
+    folder = Path(os.path.abspath(given))
+    if not folder.is_dir():
+        siblings = [path.name for path in children(folder.parent)] if folder.parent.is_dir() else []
+        raise Error(f"[sync] {given} is no folder of a run; ./maglev runs lists them{did_you_mean(folder.name, siblings)}")
+    places = list(places_below(folder))
+    if not places and not is_group(folder):
+        raise Error(f"[sync] {given} holds no run: expected a folder with run.json, seeds.json, sweep.json or such below")
+    return places
+
+
+def is_group(folder: Path) -> bool:
+    return any((folder / name).exists() for name in ("seeds.json", "sweep.json", "study.json"))
+
+
+def group_trains(folder: Path) -> bool:
+    """Whether somebody of this machine still trains what lies in a folder of several."""
+    locks = [folder / "seeds.lock", folder / "study.lock", *folder.glob("trials/*/trial.lock")]
+    return any(map(held, locks))
+
+
+def members_of(group: Group) -> list[Place]:
+    return list(seeds_of(group) if group.kind == "seeds" else trials_of(group))
+
+
+def reproduce_facts(run: Path) -> dict[str, str]:
+    """What reproduce.md says of each session; the newest counts."""
+    wanted = {"git commit": "commit", "maglev": "maglev", "torch": "torch", "device": "device", "processor": "processor"}
+    path = run / "reproduce.md"
+    facts = {}
+    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+        name, colon, value = line.removeprefix("- ").partition(": ")
+        if line.startswith("- ") and colon and name in wanted:
+            facts[wanted[name]] = value.strip()
+    return facts
+
+
+def identity_of(run: Path) -> str:
+    """The same wherever the folder lies and however often the run goes on: what it is, and when it began."""
+    status = read_json(run / "run.json")
+    try:
+        words = (status["algo"], status["env"], repr(float(status["started"])), str(run_seed(run)))
+    except (KeyError, TypeError, ValueError):
+        raise Error(
+            f"[{run}] has no run.json that says what it is and when it began: nothing tells it from other runs; "
+            "it is written anew when the run goes on (./maglev train --resume)"
+        ) from None
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
+
+
+def run_seed(run: Path) -> str:
+    """The line `seed:` of config.yaml."""
+    path = run / "config.yaml"
+    found = re.search(r"^seed:\s*(\S+)", path.read_text(errors="replace"), re.M) if path.exists() else None
+    return found.group(1) if found else ""
+
+
+def read_about(place: Place, tracker: str) -> About:
+    run = place.folder
+    run_id = identity_of(run)
+    status = read_json(run / "run.json")
+    facts = {
+        "algorithm": status["algo"],
+        "environment": status.get("env_title") or status["env"],
+        "seed": run_seed(run),
+        "machine": status.get("host", ""),
+        **reproduce_facts(run),
+    }
+    if place.trial:
+        facts["trial"] = place.trial.name
+    return About(
+        id=run_id,
+        name=place.name,
+        settings=read_settings(run, tracker),
+        facts={name: str(value) for name, value in facts.items() if value},
+        started=float(status["started"]),
+        place=place,
+    )
+
+
+def read_outcome(place: Place) -> Outcome:
+    """How the run stands; a running one whose lock nobody holds was killed."""
+    status = read_json(place.folder / "run.json")
+    state = str(status.get("state", "running"))
+    if state == "running" and status.get("host") == socket.gethostname() and not held(place.folder / "run.lock"):
+        state = "killed"
+    score = read_json(place.trial / "trial.json").get("score") if place.trial else None
+    figures = {"trial_score": float(score)} if is_number(score) else {}
+    ended = float(status.get("ended") or status.get("updated") or 0)
+    return Outcome(state, str(status.get("message") or ""), ended if state != "running" else 0.0, figures)
+
+
+def group_figures(group: Group) -> dict[str, float]:
+    """What seeds.json, or a sweep's trials, sum up."""
+    if group.kind == "seeds":
+        summed = read_json(group.folder / "seeds.json")
+        figures = {name: summed.get(name) for name in ("mean", "deviation")}
+    else:
+        trials = map(read_json, (group.folder / "trials").glob("*/trial.json"))
+        scores = [trial.get("score") for trial in trials if trial.get("state") == "finished"]
+        figures = {"best_score": max(filter(is_number, scores), default=None)}
+    return {name: float(value) for name, value in figures.items() if is_number(value)}
+
+
+def group_outcome(group: Group, outcomes: list[Outcome]) -> Outcome:
+    """What became of several: of them all the state that asks for most."""
+    states = {outcome.state for outcome in outcomes}
+    state = next((one for one in ("running", "failed", "killed", "stopped") if one in states), "finished")
+    return Outcome(state, ended=max((outcome.ended for outcome in outcomes), default=0.0), figures=group_figures(group))
+
+
+def whole_checkpoint(folder: Path) -> bool:
+    """Whether its manifest is there and its tensors are as long as that says."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text())
+        return (folder / "state.safetensors").stat().st_size == manifest["state_file"]["bytes"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def checkpoints_of(run: Path) -> dict[str, Path]:
+    """The newest one as "final" and that of the link `best`, where they are whole."""
+    folder = run / "checkpoints"
+    found = {}
+    for step in sorted(folder.glob("step_*"), reverse=True):
+        if whole_checkpoint(step):
+            found["final"] = step
+            break
+    best = folder / "best"
+    if best.is_dir() and whole_checkpoint(best):
+        found["best"] = best.resolve()
+    return found

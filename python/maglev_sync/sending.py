@@ -1,0 +1,227 @@
+"""Rows of one run to a tracker, each once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from maglev_sync import journal as journals
+from maglev_sync.errors import Error
+from maglev_sync.journal import Turn
+from maglev_sync.rows import MetricsFile, Row
+from maglev_sync.runs import Outcome, Place, checkpoints_of, identity_of, read_about
+from maglev_sync.tracker import Handle, Tracker
+
+
+@dataclass(frozen=True)
+class Options:
+    project: str = "maglev"
+    follow: bool = False
+    checkpoints: bool = False
+    every: int = 0
+    anew: bool = False
+
+
+@dataclass
+class Sent:
+    """What became of a run."""
+
+    run: Path
+    name: str
+    rows: int  # sent now
+    total: int  # at the tracker
+    state: str
+    url: str
+    notes: tuple[str, ...]
+
+    def line(self) -> str:
+        words = f"{self.name}: {self.rows:,} rows sent, {self.total:,} in all, {self.state}"
+        return "\n  ".join([words + (f"  {self.url}" if self.url else ""), *self.notes])
+
+
+class Sending:
+    """A run on its way. While it lives nobody else sends the run."""
+
+    def __init__(self, place: Place, tracker: Tracker, options: Options):
+        self.place, self.tracker, self.options = place, tracker, options
+        self.id = identity_of(place.folder)
+        self.file = MetricsFile(place.folder / "metrics.jsonl")
+        self.handle: Handle | None = None
+        self.last: dict[str, int] = {}  # the last step by kind of row, of those that are wanted
+        self.rows = self.again = 0  # sent now; found to be there already after a resume
+        self.surplus = 0  # rows that the tracker has and the journal does not know of
+        self.again_until = 0  # bytes of a file that was written anew
+        self.skipped = False  # a row since the last one that was sent
+        self.turn = Turn(place.folder)
+        try:
+            self.journal = journals.load(place.folder, tracker.target)
+            self.choose()
+        except BaseException:
+            self.turn.close()
+            raise
+
+    def choose(self):
+        """Which of the tracker's runs, and which rows of it."""
+        journal, every = self.journal, self.options.every
+        if self.options.anew and (journal.sent or journal.state):
+            journal.go_back()
+            journal.generation += 1
+            journal.checkpoints = {}
+        if not journal.sent:
+            journal.every = every
+        elif every not in (0, journal.every):
+            raise Error(
+                f"[{self.place.folder}] was sent with --every {journal.every or 1} so far, got {every}; "
+                "leave it out, or send all anew with --anew"
+            )
+
+    # ---- where to begin
+
+    def nothing_new(self, outcome: Outcome) -> bool:
+        """Whether the tracker need not be asked."""
+        journal = self.journal
+        told = journal.state == outcome.state != "running" and not journal.open
+        if not told or self.checkpoints_left(outcome) or not self.file.begins_with(journal.bytes, journal.digest):
+            return False
+        self.stand_behind_what_was_sent()
+        return not any(self.wanted(row) for row in self.file.rows())
+
+    def open(self, group_id: str, ends: bool):
+        """`ends`: it is left only when the run has ended."""
+        about = read_about(self.place, self.tracker.name)
+        about.group_id = group_id
+        if self.journal.generation > 1:
+            about.id += f"-{self.journal.generation}"
+        self.handle = self.tracker.open(about, self.journal, ends)
+        self.journal.state = ""
+        self.align(self.handle.there)
+
+    def stand_behind_what_was_sent(self):
+        journal = self.journal
+        self.file.seek(journal.bytes, journal.digest, journal.row)
+        self.last = dict(journal.last)
+
+    def align(self, there: int):
+        """Stands behind the rows that the tracker has."""
+        journal = self.journal
+        if there < journal.sent:
+            self.go_back(there)
+        self.surplus = max(0, there - journal.sent)
+        self.stand_behind_what_was_sent()
+        if not self.file.begins_with(journal.bytes, journal.digest):
+            self.read_again()
+
+    def go_back(self, there: int):
+        """Behind row `there`: what was sent after it never arrived."""
+        journal = self.journal
+        journal.pairs = [pair for pair in journal.pairs if pair[0] <= there] or [[0, 0]]
+        sent, first = journal.pairs[-1]
+        pairs = journal.pairs
+        journal.go_back()
+        journal.pairs, journal.sent = pairs, there
+        self.last = {}
+        self.file.seek()
+        for row in self.file.rows() if there else ():
+            wanted = self.wanted(row)
+            if row.number < first:
+                self.note_place(row)
+            elif wanted:
+                self.note_place(row)
+                sent += 1
+            if sent >= there and row.number + 1 >= first:
+                break
+
+    def read_again(self):
+        """A resume cut the file and wrote on: what is in it now is read from its beginning."""
+        self.file.seek()
+        self.again_until = self.file.bytes()
+        self.skipped = True
+
+    # ---- rows
+
+    def wanted(self, row: Row) -> bool:
+        """Whether --every leaves it; events are never left out."""
+        every, last = self.journal.every, self.last.get(row.kind)
+        wanted = row.kind != "" or every < 2 or last is None or row.step // every != last // every
+        if wanted:
+            self.last[row.kind] = row.step
+        return wanted
+
+    def was_sent(self, row: Row) -> bool:
+        """Whether the tracker has a row of its step from before the file was written anew."""
+        return row.end <= self.again_until and row.step <= self.journal.last.get(row.kind, -1)
+
+    def note_place(self, row: Row):
+        journal = self.journal
+        journal.bytes, journal.digest, journal.row = row.end, row.digest, row.number + 1
+        journal.last[row.kind] = row.step
+
+    def catch_up(self):
+        """Sends all whole rows that are there."""
+        if not self.file.goes_on() and not self.file.begins_with(self.file.place, self.file.digest):
+            self.read_again()
+        chunk, figures = [], 0
+        for row in self.file.rows():
+            known = self.was_sent(row)
+            self.again += known
+            wanted = not known and self.wanted(row)
+            if chunk and (known or wanted and figures + len(row.figures) > self.tracker.figures_at_once):
+                self.give(chunk)
+                chunk, figures = [], 0
+            self.skipped |= known
+            if wanted:
+                chunk.append(row)
+                figures += len(row.figures)
+        self.give(chunk)
+
+    def give(self, rows: list[Row]):
+        if not rows:
+            return
+        journal = self.journal
+        if self.skipped:
+            journal.pairs.append([journal.sent, rows[0].number])
+            self.skipped = False
+        there = min(self.surplus, len(rows))
+        if rows[there:]:
+            self.handle.send(rows[there:], journal.sent + there)
+        self.surplus -= there
+        self.rows += len(rows) - there
+        for row in rows:
+            self.note_place(row)
+        journal.sent += len(rows)
+        if not self.handle.late:
+            self.save()
+
+    def save(self):
+        journals.save(self.place.folder, self.tracker.target, self.journal)
+
+    # ---- the end
+
+    def checkpoints_left(self, outcome: Outcome) -> dict[str, Path]:
+        if not self.options.checkpoints or not outcome.over:
+            return {}
+        found = checkpoints_of(self.place.folder)
+        return {which: path for which, path in found.items() if self.journal.checkpoints.get(which) != path.name}
+
+    def close(self, outcome: Outcome):
+        """Tells how the run stands, and lets go of it."""
+        try:
+            for which, path in self.checkpoints_left(outcome).items():
+                self.handle.checkpoint(which, path)
+                self.journal.checkpoints[which] = path.name
+            self.handle.close(outcome, max(self.journal.last.values(), default=0))
+            self.journal.state, self.journal.open = outcome.state, ""
+            self.save()
+        finally:
+            self.turn.close()
+
+    def sent(self, outcome: Outcome) -> Sent:
+        notes = []
+        if self.again:
+            notes.append(f"a resume wrote {self.again:,} rows again that had been sent; they stay as they were, or --anew")
+        if self.file.damaged:
+            notes.append(f"lines of metrics.jsonl that are no rows: {self.file.damaged}")
+        if self.options.checkpoints and not outcome.over:
+            notes.append("checkpoints are sent when the run has ended")
+        url = self.handle.url if self.handle else ""
+        return Sent(self.place.folder, self.place.name, self.rows, self.journal.sent, outcome.state, url, tuple(notes))

@@ -1,0 +1,205 @@
+"""All runs that were named, once or until they have ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from maglev_sync import journal as journals
+from maglev_sync.errors import Error, did_you_mean
+from maglev_sync.mlflow_tracker import MlflowTracker
+from maglev_sync.runs import (
+    Group,
+    Outcome,
+    Place,
+    find_places,
+    group_outcome,
+    group_trains,
+    held,
+    identity_of,
+    is_group,
+    members_of,
+    read_outcome,
+)
+from maglev_sync.sending import Options, Sending, Sent
+from maglev_sync.tracker import Tracker
+from maglev_sync.wandb_tracker import WandbTracker
+
+TRACKERS = ("wandb", "mlflow")
+POLL_S = 1.0
+# so often nobody trains before a group of which some wait is over
+QUIET_POLLS = 5
+
+Tell = Callable[[str], None]
+
+
+class Several:
+    def __init__(self, given: Sequence[str], tracker: Tracker, options: Options, tell: Tell):
+        self.given, self.tracker, self.options, self.tell = given, tracker, options, tell
+        self.open: dict[Path, Sending] = {}
+        self.sent: dict[Path, Sent] = {}
+        self.groups: dict[str, Group] = {}  # by their ids
+        self.refused: dict[Path, str] = {}
+        self.quiet = 0
+
+    def group_id(self, group: Group) -> str:
+        """Opens the group and those around it; it is called after its first run, once and for all."""
+        parent_id = self.group_id(group.parent) if group.parent else ""
+        stored = journals.load(group.folder, self.tracker.target)
+        if not stored.id:
+            begun = next(place for place in members_of(group) if (place.folder / "run.json").exists())
+            stored.id = f"{group.kind}-{identity_of(begun.folder)}"
+            journals.save(group.folder, self.tracker.target, stored)
+        if stored.id not in self.groups:
+            self.tracker.open_group(group, stored.id, parent_id)
+            self.groups[stored.id] = group
+        return stored.id
+
+    def begin(self, place: Place, outcome: Outcome) -> Sending | None:
+        """None where all was sent before."""
+        sending = Sending(place, self.tracker, self.options)
+        try:
+            if sending.nothing_new(outcome):
+                self.sent[place.folder] = sending.sent(outcome)
+                self.tell(self.sent[place.folder].line())
+                sending.turn.close()
+                return None
+            group_id = self.group_id(place.group) if place.group else ""
+            sending.open(group_id, outcome.over or self.options.follow)
+        except BaseException:
+            sending.turn.close()
+            raise
+        self.open[place.folder] = sending
+        return sending
+
+    def send(self, place: Place):
+        """What there is of one run; closes it where it is over."""
+        # how it stands comes first: what was written before that is sent
+        outcome = read_outcome(place)
+        sending = self.open.get(place.folder) or self.begin(place, outcome)
+        if sending is None:
+            return
+        if sending.id != identity_of(place.folder):
+            raise Error(f"[{place.folder}] holds another run now than the one that was followed; send it anew")
+        over = outcome.over and not held(place.folder / "run.lock")
+        sending.catch_up()
+        if over or not self.options.follow:
+            self.end(place.folder, outcome)
+
+    def end(self, folder: Path, outcome: Outcome):
+        sending = self.open.pop(folder)
+        sending.close(outcome)
+        self.sent[folder] = sending.sent(outcome)
+        self.tell(self.sent[folder].line())
+
+    def once(self):
+        """Of several the others are sent where one is refused."""
+        places = {place.folder: place for given in self.given for place in find_places(given)}
+        for place in places.values():
+            begun = not place.group or (place.folder / "run.json").exists()
+            if place.folder in self.sent or not begun:
+                continue
+            try:
+                self.send(place)
+                self.refused.pop(place.folder, None)
+            except (Error, OSError) as error:
+                if sending := self.open.pop(place.folder, None):
+                    sending.turn.close()
+                if self.refused.get(place.folder) != str(error) and len(places) > 1:
+                    self.tell(f"{place.name}: not sent, {error}")
+                self.refused[place.folder] = str(error)
+
+    def follow(self, poll_s: float):
+        while self.goes_on():
+            time.sleep(poll_s)
+            self.once()
+
+    def goes_on(self) -> bool:
+        """Whether more may come."""
+        folders = [Path(one) for one in self.given if is_group(Path(one))]
+        folders += [group.folder for group in self.groups.values()]
+        trains = bool(self.open) or any(map(group_trains, folders))
+        self.quiet = 0 if trains else self.quiet + 1
+        return trains or bool(folders) and self.quiet < QUIET_POLLS
+
+    def close_groups(self):
+        for group_id, group in self.groups.items():
+            outcomes = [read_outcome(place) for place in members_of(group) if (place.folder / "run.json").exists()]
+            if group_trains(group.folder):
+                outcomes.append(Outcome("running"))
+            self.tracker.close_group(group_id, group_outcome(group, outcomes))
+
+    def leave(self):
+        """Lets go of what is open, as it stands."""
+        for folder in list(self.open):
+            self.end(folder, Outcome("running"))
+
+
+def tracker_of(to: str, options: Options, entity: str | None, offline: bool, uri: str | None) -> Tracker:
+    if to not in TRACKERS:
+        raise Error(f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}{did_you_mean(to, TRACKERS)}")
+    if not options.project:
+        raise Error("[sync] --project must be a name, got an empty one; leave it out for 'maglev'")
+    if options.every < 0:
+        raise Error(f"[sync] --every must be a number of env steps from 1 on, got {options.every}")
+    if to == "wandb":
+        if uri:
+            raise Error("[sync] --uri is MLflow's; W&B's server is chosen by WANDB_BASE_URL")
+        return WandbTracker(options.project, entity, offline)
+    if offline or entity:
+        word = "--offline" if offline else "--entity"
+        raise Error(f"[sync] {word} is W&B's; MLflow needs no network with --uri FOLDER or --uri sqlite:///FILE")
+    return MlflowTracker(options.project, uri)
+
+
+def named(runs) -> list[str]:
+    """One or several, as paths or as maglev.Run."""
+    one = isinstance(runs, (str, Path)) or hasattr(runs, "folder")
+    given = [str(getattr(run, "folder", run)) for run in ([runs] if one else runs)]
+    if not given:
+        raise Error("[sync] a folder of a run is expected, got none; ./maglev runs lists them")
+    for run in given:
+        find_places(run)
+    return given
+
+
+def sync(
+    runs,
+    to: str,
+    *,
+    project: str = "maglev",
+    follow: bool = False,
+    checkpoints: bool = False,
+    offline: bool = False,
+    uri: str | None = None,
+    entity: str | None = None,
+    every: int = 0,
+    anew: bool = False,
+    tell: Tell = lambda line: None,
+    poll_s: float = POLL_S,
+) -> list[Sent]:
+    """Sends runs to a tracker: what is not there yet of their settings, rows and ends.
+
+    runs: a folder or several, each a run, several seeds, a sweep, a study, or a folder of these. to: "wandb", "mlflow".
+    project: W&B's project, MLflow's experiment. follow: goes on until they have ended.
+    checkpoints: the newest and the best one too, when a run has ended. offline: W&B's folders for `wandb sync`.
+    uri: MLflow's server or database, or a folder for one. entity: W&B's team.
+    every: one row of so many env steps. anew: as another run of the tracker, whatever was sent before.
+    tell: hears a line of each run that is done.
+    """
+    given = named(runs)
+    options = Options(project, follow, checkpoints, every, anew)
+    work = Several(given, tracker_of(to, options, entity, offline, uri), options, tell)
+    try:
+        work.once()
+        if follow and not work.refused:
+            work.follow(poll_s)
+    except KeyboardInterrupt:
+        work.leave()
+        raise
+    work.leave()
+    work.close_groups()
+    if work.refused:
+        raise Error("; ".join(work.refused.values()))
+    return list(work.sent.values())

@@ -1,0 +1,45 @@
+"""What a tracker does for the sending side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from maglev_sync.journal import Journal
+from maglev_sync.rows import Row
+from maglev_sync.runs import About, Group, Outcome
+
+# a tracker's run, its rows beside the others'
+STEP = "global_step"
+
+
+class Handle(Protocol):
+    """A run that is open at the tracker."""
+
+    there: int  # rows that it has; they are never sent again
+    url: str
+    late: bool  # what is sent is there only once it is closed
+
+    def send(self, rows: list[Row], first: int):
+        """Rows number `first` and following."""
+
+    def checkpoint(self, which: str, folder: Path):
+        """Sends a checkpoint's files, `which`: "final", "best"."""
+
+    def close(self, outcome: Outcome, step: int):
+        """Tells how the run stands, at its last step; where it is running, more may come."""
+
+
+class Tracker(Protocol):
+    name: str  # "wandb", "mlflow"
+    target: str  # which tracker and project, without passwords
+    figures_at_once: int
+
+    def open(self, about: About, journal: Journal, follow: bool) -> Handle:
+        """Makes the run, or goes on with it; `follow`: it stays open until it ends."""
+
+    def open_group(self, group: Group, group_id: str, parent_id: str):
+        """Makes what stands for several runs, where the tracker has such."""
+
+    def close_group(self, group_id: str, outcome: Outcome):
+        """How they came out."""

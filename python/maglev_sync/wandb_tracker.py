@@ -1,0 +1,142 @@
+"""Weights & Biases: a run each, several as a group, online or into folders for `wandb sync`.
+
+A row's number is W&B's own `_step`, so its server says how many it has; env steps are the x axis by define_metric. Offline a
+folder that a crash left half written is removed and made anew from the run's own files.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+from maglev_sync import journal as journals
+from maglev_sync.errors import Error, import_package
+from maglev_sync.journal import Journal
+from maglev_sync.rows import Row
+from maglev_sync.runs import About, Group, Outcome
+from maglev_sync.settings import typed
+from maglev_sync.tracker import STEP
+
+MODES = {"": False, "online": False, "run": False, "offline": True, "dryrun": True}
+LONGEST_TAG = 64
+
+
+def works_offline(offline: bool) -> bool:
+    mode = os.environ.get("WANDB_MODE", "")
+    if mode not in MODES:
+        raise Error(f"[sync] WANDB_MODE must be online or offline here, got {mode!r}; unset it, or give --offline")
+    return offline or MODES[mode]
+
+
+def tags_of(about: About) -> list[str]:
+    facts = about.facts
+    words = [facts.get("algorithm"), facts.get("environment"), facts.get("machine"), facts.get("commit")]
+    if "seed" in facts:
+        words.append(f"seed-{facts['seed']}")
+    return [word[:LONGEST_TAG] for word in words if word]
+
+
+class WandbRun:
+    def __init__(self, run, there: int, started: float, late: bool, wandb):
+        self.run, self.there, self.late = run, there, late
+        self.url = "" if late else (run.url or "")
+        self.started, self.wandb = started, wandb
+
+    def send(self, rows: list[Row], first: int):
+        for number, row in enumerate(rows, first):
+            times = {STEP: row.step, "_timestamp": self.started + row.seconds}
+            self.run.log({**row.figures, **times}, step=number, commit=True)
+
+    def checkpoint(self, which: str, folder: Path):
+        # names of artifacts are letters, digits, dashes, underscores and dots
+        name = re.sub(r"[^\w.-]", "-", f"{self.run.name}-{self.run.id}")
+        artifact = self.wandb.Artifact(f"{name}-{which}", type="model", metadata={"checkpoint": folder.name})
+        artifact.add_dir(str(folder))
+        self.run.log_artifact(artifact, aliases=[which, folder.name])
+
+    def close(self, outcome: Outcome, step: int):
+        self.run.summary.update({"state": outcome.state, **outcome.figures})
+        if outcome.error:
+            self.run.summary.update({"error": outcome.error})
+        self.run.finish(exit_code=1 if outcome.state in ("failed", "killed") else 0)
+
+
+class WandbTracker:
+    name = "wandb"
+    figures_at_once = 20_000
+
+    def __init__(self, project: str, entity: str | None, offline: bool):
+        self.project, self.entity = project, entity
+        self.offline = works_offline(offline)
+        self.wandb = import_package("wandb", "wandb")
+        self.target = f"wandb{'-offline' if self.offline else ''}:{entity or ''}/{project}"
+
+    def settings(self, about: About, ends: bool):
+        """Of the run that was made, not of the machine and the program that send it."""
+        return self.wandb.Settings(
+            console="off",
+            silent=True,
+            disable_git=True,
+            disable_code=True,
+            host=about.facts.get("machine"),
+            x_disable_stats=True,
+            x_disable_meta=True,
+            x_disable_machine_info=True,
+            x_save_requirements=False,
+            x_update_finish_state=ends,
+        )
+
+    def open(self, about: About, journal: Journal, follow: bool) -> WandbRun:
+        folder = about.place.folder
+        if self.offline:
+            self.remove_half_written(folder, journal)
+        group = about.place.group
+        run = self.begin(
+            id=about.id,
+            project=self.project,
+            entity=self.entity,
+            name=about.name,
+            group=group.top().name if group else None,
+            job_type=f"trial-{about.facts['trial']}" if "trial" in about.facts else None,
+            tags=tags_of(about),
+            dir=None if "WANDB_DIR" in os.environ else str(folder),
+            mode="offline" if self.offline else "online",
+            resume="allow",
+            reinit="create_new",
+            force=not self.offline,
+            settings=self.settings(about, follow),
+        )
+        run.config.update({**typed(about.settings), "maglev": about.facts}, allow_val_change=True)
+        run.define_metric(STEP)
+        run.define_metric("*", step_metric=STEP)
+        if self.offline:
+            journal.open = str(Path(run.dir).parent)
+            journals.save(folder, self.target, journal)
+        there = journal.sent if self.offline else run.starting_step
+        return WandbRun(run, there, about.started, self.offline, self.wandb)
+
+    def begin(self, **how):
+        try:
+            return self.wandb.init(**how)
+        except self.wandb.errors.Error as error:
+            reason = " ".join(str(error).split())
+            raise Error(
+                f"[sync] W&B did not take {how['name']}: {reason}; `wandb login` or WANDB_API_KEY says who you are, "
+                "--offline needs neither that nor a network"
+            ) from None
+
+    def remove_half_written(self, folder: Path, journal: Journal):
+        """What it has is in metrics.jsonl; where a person has uploaded it all the same, the server has these rows."""
+        left = Path(journal.open) if journal.open else None
+        ours = left and left.name.startswith("offline-run-") and left.parent.name == "wandb"
+        if ours and left.is_dir():
+            shutil.rmtree(left)
+        journal.open = ""
+
+    def open_group(self, group: Group, group_id: str, parent_id: str):
+        """Runs name their group themselves."""
+
+    def close_group(self, group_id: str, outcome: Outcome):
+        pass
