@@ -294,6 +294,26 @@ def install_by_choice(one: ByChoice, log) -> str:
     return package_folder(one.package)
 
 
+# whose packages `./maglev sync` fetches when it first sends to one: requirements-<name>.txt
+TRACKERS = ("wandb", "mlflow")
+
+
+def ensure_tracker(name: str):
+    """The packages of an experiment tracker in .venv; the lock is held. They never replace torch."""
+    ensure_setup()
+    with open(SETUP_LOG, "a") as log:
+        why = pip_install(requirement_lines(f"requirements-{name}.txt"), log, f"what {name} needs")
+    if why:
+        raise Failure(f"[setup] {why}")
+
+
+def has_tracker(name: str) -> bool:
+    """Whether there is nothing to fetch; takes no lock."""
+    return setup_is_current(read_json(SETUP_STATE), False) and not unmet(
+        requirement_lines(f"requirements-{name}.txt")
+    )
+
+
 def tool(name: str, version: tuple[int, ...]) -> str:
     """Path of a build tool: .venv's if it was installed there, else the system's."""
     own = VENV / "bin" / name

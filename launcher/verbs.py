@@ -28,15 +28,18 @@ from launcher.environment import (
     SETUP_LOG,
     SETUP_SECONDS,
     SETUP_STATE,
+    TRACKERS,
     VENV,
     VENV_PYTHON,
     ensure_setup,
+    ensure_tracker,
+    has_tracker,
     setup_is_current,
     torch_version,
 )
 from launcher.system_packages import has_python_headers, install_python_headers
 
-LAUNCHER_VERBS = ("setup", "build", "test", "python", "clean", "help")
+LAUNCHER_VERBS = ("setup", "build", "test", "python", "sync", "clean", "help")
 HELP = """\
 Maglev trains reinforcement-learning agents on one C++ engine. This command sets everything up,
 builds it when sources changed, and runs it.
@@ -50,6 +53,7 @@ verbs of this launcher
   test [-k NAME] [--cpp|--python] [--preset NAME]
                                    build, run ctest, then pytest; -k: tests whose name holds NAME
   python [ARGUMENTS]               .venv's Python, in which `import maglev` works (docs/python.md)
+  sync RUN.. --to wandb|mlflow     what runs wrote, to an experiment tracker (docs/tracking.md; sync --help)
   clean [--all]                    remove .build; with --all .venv and .carry too; runs/ stays
   help [VERB]                      this text, or what a verb takes
   --version                        which maglev and torch this is
@@ -248,6 +252,28 @@ def bring_up_to_date(target: str):
         build("release", target, setup, fast=True)
 
 
+def python_environment() -> dict:
+    """In which python/'s packages are found."""
+    env = engine_environment("release")
+    env["PYTHONPATH"] = os.pathsep.join(
+        [str(HOME / "python"), *filter(None, [env.get("PYTHONPATH")])]
+    )
+    return env
+
+
+def run_sync(arguments: list[str]) -> int:
+    """Hands over to python/maglev_sync; returns only by exception. It wants neither engine nor torch."""
+    python = sys.executable
+    to = take_option(list(arguments), "--to")
+    # what is asked for wrongly is said without a set-up
+    if to in TRACKERS and not any(word in ("--help", "-h") for word in arguments):
+        python = str(VENV_PYTHON)
+        if not has_tracker(to):
+            with locked():
+                ensure_tracker(to)
+    os.execve(python, [python, "-m", "maglev_sync", *arguments], python_environment())
+
+
 def run_python(arguments: list[str]) -> int:
     """Hands over to .venv's interpreter, the package maglev on its path; returns only by exception."""
     # what is built needs them no more
@@ -255,11 +281,7 @@ def run_python(arguments: list[str]) -> int:
         with locked(), open(SETUP_LOG, "a") as log:
             install_python_headers(log)
     bring_up_to_date(MODULE)
-    env = engine_environment("release")
-    env["PYTHONPATH"] = os.pathsep.join(
-        [str(HOME / "python"), *filter(None, [env.get("PYTHONPATH")])]
-    )
-    os.execve(VENV_PYTHON, [str(VENV_PYTHON), *arguments], env)
+    os.execve(VENV_PYTHON, [str(VENV_PYTHON), *arguments], python_environment())
 
 
 def run_engine(arguments: list[str]) -> int:
@@ -287,13 +309,16 @@ def main(arguments: list[str]) -> int:
         return show_help()
     if arguments[0] == "--version":
         return show_version()
-    if arguments[0] == "help" and (len(arguments) == 1 or arguments[1] in LAUNCHER_VERBS):
+    own = [verb for verb in LAUNCHER_VERBS if verb != "sync"]  # which explains itself
+    if arguments[0] == "help" and (len(arguments) == 1 or arguments[1] in own):
         return show_help()
     if arguments[0] == "help":
         arguments = [arguments[1], "--help"]
     verb, rest = arguments[0], arguments[1:]
     if verb == "python":
         return run_python(rest)
+    if verb == "sync":
+        return run_sync(rest)
     if verb in LAUNCHER_VERBS and any(word in ("--help", "-h") for word in rest):
         return show_help()
     if verb == "setup":

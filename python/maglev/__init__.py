@@ -53,6 +53,7 @@ from maglev.environments import Envs, make
 from maglev.policies import Policy, evaluate, load
 from maglev.runs import Run, resume, train
 from maglev.settings import algorithms, environments, settings
+from maglev.tracking import sync
 
 __version__ = _engine.version
 
@@ -77,5 +78,6 @@ __all__ = [
     "make",
     "resume",
     "settings",
+    "sync",
     "train",
 ]

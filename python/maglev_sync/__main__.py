@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import sys
+import time
 
 from maglev_sync.errors import Error, did_you_mean
 from maglev_sync.several import sync
@@ -55,23 +57,47 @@ def parser() -> Parser:
     return made
 
 
+class Screen:
+    """A line for each run that is done, below them how far the one is that is sent, where that can be rewritten."""
+
+    def __init__(self):
+        self.live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.shown_at = 0.0
+
+    def progress(self, name: str, share: float):
+        if self.live and time.monotonic() - self.shown_at > 0.2:
+            self.shown_at = time.monotonic()
+            print(f"\r\033[K{name}: {share:.0%}", end="", file=sys.stderr, flush=True)
+
+    def clear(self):
+        if self.shown_at:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    def tell(self, line: str):
+        self.clear()
+        print(line, flush=True)
+
+
 def stop(number, frame):
     raise KeyboardInterrupt
 
 
 def main(arguments: list[str]) -> int:
-    signal.signal(signal.SIGTERM, stop)
+    screen = Screen()
     try:
         given = vars(parser().parse_args(arguments))
-        sync(given.pop("runs"), given.pop("to"), **given, tell=lambda line: print(line, flush=True))
+        sync(given.pop("runs"), given.pop("to"), **given, tell=screen.tell, progress=screen.progress)
     except Error as error:
+        screen.clear()
         print(f"maglev: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        screen.clear()
         print("maglev: interrupted; what was sent stays, and the same command goes on", file=sys.stderr)
         return 130
     return 0
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)
     sys.exit(main(sys.argv[1:]))

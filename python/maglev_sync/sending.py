@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ class Options:
     checkpoints: bool = False
     every: int = 0
     anew: bool = False
+    progress: Callable[[str, float], None] = lambda name, share: None
 
 
 @dataclass
@@ -191,6 +193,7 @@ class Sending:
         journal.sent += len(rows)
         if not self.handle.late:
             self.save()
+        self.options.progress(self.place.name, journal.bytes / max(1, self.file.bytes()))
 
     def save(self):
         journals.save(self.place.folder, self.tracker.target, self.journal)

@@ -31,11 +31,9 @@ POLL_S = 1.0
 # so often nobody trains before a group of which some wait is over
 QUIET_POLLS = 5
 
-Tell = Callable[[str], None]
-
 
 class Several:
-    def __init__(self, given: Sequence[str], tracker: Tracker, options: Options, tell: Tell):
+    def __init__(self, given: Sequence[str], tracker: Tracker, options: Options, tell: Callable[[str], None]):
         self.given, self.tracker, self.options, self.tell = given, tracker, options, tell
         self.open: dict[Path, Sending] = {}
         self.sent: dict[Path, Sent] = {}
@@ -136,21 +134,19 @@ class Several:
             self.end(folder, Outcome("running"))
 
 
-def tracker_of(to: str, options: Options, entity: str | None, offline: bool, uri: str | None) -> Tracker:
+def check(to: str, options: Options, entity: str | None, offline: bool, uri: str | None):
+    """What can be wrong without a look at anything. Throws Error."""
     if to not in TRACKERS:
         raise Error(f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}{did_you_mean(to, TRACKERS)}")
     if not options.project:
         raise Error("[sync] --project must be a name, got an empty one; leave it out for 'maglev'")
     if options.every < 0:
         raise Error(f"[sync] --every must be a number of env steps from 1 on, got {options.every}")
-    if to == "wandb":
-        if uri:
-            raise Error("[sync] --uri is MLflow's; W&B's server is chosen by WANDB_BASE_URL")
-        return WandbTracker(options.project, entity, offline)
-    if offline or entity:
+    if to == "wandb" and uri:
+        raise Error("[sync] --uri is MLflow's; W&B's server is chosen by WANDB_BASE_URL")
+    if to == "mlflow" and (offline or entity):
         word = "--offline" if offline else "--entity"
         raise Error(f"[sync] {word} is W&B's; MLflow needs no network with --uri FOLDER or --uri sqlite:///FILE")
-    return MlflowTracker(options.project, uri)
 
 
 def named(runs) -> list[str]:
@@ -176,7 +172,8 @@ def sync(
     entity: str | None = None,
     every: int = 0,
     anew: bool = False,
-    tell: Tell = lambda line: None,
+    tell: Callable[[str], None] = lambda line: None,
+    progress: Callable[[str, float], None] = lambda name, share: None,
     poll_s: float = POLL_S,
 ) -> list[Sent]:
     """Sends runs to a tracker: what is not there yet of their settings, rows and ends.
@@ -186,11 +183,13 @@ def sync(
     checkpoints: the newest and the best one too, when a run has ended. offline: W&B's folders for `wandb sync`.
     uri: MLflow's server or database, or a folder for one. entity: W&B's team.
     every: one row of so many env steps. anew: as another run of the tracker, whatever was sent before.
-    tell: hears a line of each run that is done.
+    tell: hears a line of each run that is done. progress: of the run that is sent, and which share of its file is.
     """
+    options = Options(project, follow, checkpoints, every, anew, progress)
+    check(to, options, entity, offline, uri)
     given = named(runs)
-    options = Options(project, follow, checkpoints, every, anew)
-    work = Several(given, tracker_of(to, options, entity, offline, uri), options, tell)
+    tracker = WandbTracker(project, entity, offline) if to == "wandb" else MlflowTracker(project, uri)
+    work = Several(given, tracker, options, tell)
     try:
         work.once()
         if follow and not work.refused:

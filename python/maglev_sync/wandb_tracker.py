@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import time
 from pathlib import Path
 
 from maglev_sync import journal as journals
@@ -81,6 +82,7 @@ class WandbTracker:
             disable_git=True,
             disable_code=True,
             host=about.facts.get("machine"),
+            init_timeout=30,
             x_disable_stats=True,
             x_disable_meta=True,
             x_disable_machine_info=True,
@@ -91,6 +93,7 @@ class WandbTracker:
     def open(self, about: About, journal: Journal, follow: bool) -> WandbRun:
         folder = about.place.folder
         if self.offline:
+            self.wait_for_a_new_name(folder)
             self.remove_half_written(folder, journal)
         group = about.place.group
         run = self.begin(
@@ -101,7 +104,7 @@ class WandbTracker:
             group=group.top().name if group else None,
             job_type=f"trial-{about.facts['trial']}" if "trial" in about.facts else None,
             tags=tags_of(about),
-            dir=None if "WANDB_DIR" in os.environ else str(folder),
+            dir=os.environ.get("WANDB_DIR") or str(folder),
             mode="offline" if self.offline else "online",
             resume="allow",
             reinit="create_new",
@@ -120,12 +123,20 @@ class WandbTracker:
     def begin(self, **how):
         try:
             return self.wandb.init(**how)
-        except self.wandb.errors.Error as error:
+        # its own, those of its service and of the packages it stands on have no kind in common
+        except Exception as error:
             reason = " ".join(str(error).split())
             raise Error(
                 f"[sync] W&B did not take {how['name']}: {reason}; `wandb login` or WANDB_API_KEY says who you are, "
                 "--offline needs neither that nor a network"
-            ) from None
+            ) from error
+
+    def wait_for_a_new_name(self, folder: Path):
+        """W&B calls its folders by the second, and what goes into one that is there is lost."""
+        above = Path(os.environ.get("WANDB_DIR") or folder) / "wandb"
+        made = max((path.stat().st_mtime for path in above.glob("offline-run-*")), default=0.0)
+        while int(made) == int(time.time()):
+            time.sleep(0.02)
 
     def remove_half_written(self, folder: Path, journal: Journal):
         """What it has is in metrics.jsonl; where a person has uploaded it all the same, the server has these rows."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json"]
-FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-gymnasium", "-pykeen", "-test")]
+FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-gymnasium", "-pykeen", "-test", "-wandb", "-mlflow")]
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
@@ -67,6 +67,11 @@ class Checkout:
         for name, body in STUBS.items():
             (stubs / name).write_text(f"#!/bin/sh\n{body}\n")
             (stubs / name).chmod(0o755)
+        shutil.copytree(
+            home / "python" / "maglev_sync",
+            self.folder / "python" / "maglev_sync",
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
         (self.folder / "engine.sh").write_text(ENGINE)
         (self.folder / "engine.sh").chmod(0o755)
         (self.folder / "verbs" / "train" / "train.cpp").write_text("// a verb\n")
@@ -353,6 +358,34 @@ def test_python_has_the_package_on_its_path_and_gets_arguments(made, tmp_path):
     assert done.returncode == 6, done.err
     assert done.out == f"{made.folder / 'python'}:/elsewhere {tmp_path} one --help\n"
     assert "ninja" in made.calls()
+
+
+@pytest.mark.parametrize("words", [["sync", "--help"], ["help", "sync"]])
+def test_sync_explains_itself_before_any_set_up(fresh, words):
+    done = fresh.run(*words)
+    assert done.returncode == 0 and "--to TRACKER" in done.out and "--follow" in done.out
+    wrong = fresh.run("sync", "runs/a", "--to", "wandbb")
+    assert wrong.returncode == 2 and "got 'wandbb'; did you mean wandb?" in wrong.err
+    assert not (fresh.folder / ".venv").exists()
+
+
+@pytest.mark.parametrize("package", ["wandb", "mlflow-skinny"])
+def test_sync_names_the_packages_of_a_tracker_that_are_missing(made, package):
+    found = made.torch.parent / f"{package.replace('-', '_')}-2.0.0.dist-info"
+    aside = found.with_name("aside")
+    found.rename(aside)
+    try:
+        done = made.run("sync", "runs/a", "--to", package.split("-")[0])
+        assert done.returncode == 2 and f"missing Python packages: {package}==" in done.err
+    finally:
+        aside.rename(found)
+
+
+def test_sync_builds_nothing_and_hands_over_in_the_same_folder(made, tmp_path):
+    made.calls()
+    done = made.run("sync", "runs/a", "--to", "mlflow", cwd=tmp_path)
+    assert done.returncode == 2 and "runs/a is no folder of a run" in done.err
+    assert not made.calls()
 
 
 def test_signals_reach_the_engine(made, tmp_path):

@@ -279,6 +279,8 @@ def wandb(monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", server.module)
     monkeypatch.delenv("WANDB_MODE", raising=False)
     monkeypatch.delenv("WANDB_DIR", raising=False)
+    # folders of the recorder are called by numbers, and no two by the same
+    monkeypatch.setattr(several.WandbTracker, "wait_for_a_new_name", lambda self, folder: None)
     return server
 
 
@@ -844,15 +846,10 @@ def test_wandb_itself_writes_what_was_sent(tmp_path, monkeypatch):
     maglev_sync.sync(group, to="wandb", offline=True, checkpoints=True)
     append(run, row(500))
     assert [one.rows for one in maglev_sync.sync(group, to="wandb", offline=True)] == [1, 0]
-    histories, seen = [], collections.defaultdict(list)
-    for folder in sorted((run / "wandb").glob("offline-run-*")):
-        (file,) = folder.glob("run-*.wandb")
+    histories, seen = list(histories_of(run)), collections.defaultdict(list)
+    for file in sorted(run.glob("wandb/offline-run-*/run-*.wandb")):
         for record in records_of(file, Record):
-            kind = record.WhichOneof("record_type")
-            seen[kind].append(record)
-            if kind == "history":
-                items = {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
-                histories.append(items)
+            seen[record.WhichOneof("record_type")].append(record)
     assert [h["_step"] for h in histories] == list(range(7))
     assert [h["global_step"] for h in histories] == [*STEPS, 400, 500]
     assert histories[2]["eval/return_mean"] == 1.5 and math.isnan(histories[5]["loss/policy"])
@@ -862,6 +859,33 @@ def test_wandb_itself_writes_what_was_sent(tmp_path, monkeypatch):
     assert [record.exit.exit_code for record in seen["exit"]] == [0, 0]
     assert [record.artifact.type for record in seen["artifact"]] == ["model"] or seen["request"]
     assert not list((group / "seed-2" / "wandb").glob("offline-run-*"))[1:]
+
+
+def histories_of(run):
+    """Rows of all folders that W&B's client wrote for the run, in their order."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    for file in sorted(run.glob("wandb/offline-run-*/run-*.wandb")):
+        for record in records_of(file, Record):
+            if record.WhichOneof("record_type") == "history":
+                yield {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+
+
+def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(tmp_path):
+    pytest.importorskip("wandb")
+    run = make_run(tmp_path / "a", [row(100 * k) for k in range(1, 3001)])
+    words = [sys.executable, "-m", "maglev_sync", run, "--to", "wandb", "--offline"]
+    # a service of its own, not the one of this process
+    env = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"} | {"PYTHONPATH": str(HOME / "python")}
+    process = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not any(file.stat().st_size > 100_000 for file in run.glob("wandb/offline-run-*/run-*.wandb")):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    subprocess.run(words, env=env, stdin=subprocess.DEVNULL, check=True, timeout=60)
+    assert [history["_step"] for history in histories_of(run)] == list(range(3000))
 
 
 @pytest.fixture(scope="module")
