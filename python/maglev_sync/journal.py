@@ -57,7 +57,9 @@ def load(folder: Path, target: str) -> Journal:
 def save(folder: Path, target: str, journal: Journal):
     """At once: readers find the old one before and the new one after."""
     path = folder / FILE
-    content = read_json(path) | {target: asdict(journal)}
+    plain = asdict(Journal())
+    said = {name: value for name, value in asdict(journal).items() if value != plain[name]}
+    content = read_json(path) | {target: said}
     temporary = folder / f".{FILE}.{os.getpid()}"
     try:
         temporary.write_text(json.dumps(content, indent=1) + "\n")

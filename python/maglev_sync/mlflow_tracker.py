@@ -7,6 +7,7 @@ a row has the same time stamps each time.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import posixpath
@@ -28,6 +29,7 @@ RUN, ROWS, STATE, ERROR, CHANGED = (f"maglev.{name}" for name in ("run", "rows",
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "killed": "KILLED"}
 
 
+@functools.lru_cache(maxsize=4096)
 def name_of(name: str) -> str:
     """A metric's or a setting's name as MLflow allows it."""
     name = re.sub(r"[^\w.\-/ ]", "_", name)
@@ -90,7 +92,8 @@ class MlflowRun:
 
     def checkpoint(self, which: str, folder: Path):
         with reported(f"the checkpoint {folder.name}"):
-            self.client.log_artifacts(self.run_id, str(folder), f"checkpoints/{which}")
+            # a folder `checkpoints` is what a run is known by
+            self.client.log_artifacts(self.run_id, str(folder), f"checkpoint/{which}")
 
     def close(self, outcome: Outcome, step: int):
         time = round(1000 * outcome.ended) or None

@@ -211,15 +211,18 @@ def reproduce_facts(run: Path) -> dict[str, str]:
 
 
 def identity_of(run: Path) -> str:
-    """The same wherever the folder lies and however often the run goes on: what it is, and when it began."""
+    """The same wherever the folder lies and however often the run goes on: what it is, when it began, and by which command."""
     status = read_json(run / "run.json")
     try:
-        words = (status["algo"], status["env"], repr(float(status["started"])), str(run_seed(run)))
+        words = [status["algo"], status["env"], repr(float(status["started"]))]
     except (KeyError, TypeError, ValueError):
         raise Error(
             f"[{run}] has no run.json that says what it is and when it began: nothing tells it from other runs; "
             "it is written anew when the run goes on (./maglev train --resume)"
         ) from None
+    # seeds and trials begin in the same second; resumes add to the end of the file
+    path = run / "reproduce.md"
+    words.append(path.read_text(errors="replace").split("\n## Continued")[0].strip() if path.exists() else "")
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
 
 

@@ -39,6 +39,7 @@ class Several:
         self.sent: dict[Path, Sent] = {}
         self.groups: dict[str, Group] = {}  # by their ids
         self.refused: dict[Path, str] = {}
+        self.folders: dict[str, Path] = {}  # by ids of runs
         self.quiet = 0
 
     def group_id(self, group: Group) -> str:
@@ -58,6 +59,9 @@ class Several:
         """None where all was sent before."""
         sending = Sending(place, self.tracker, self.options)
         try:
+            other = self.folders.setdefault(sending.id, place.folder)
+            if other != place.folder:
+                raise Error(f"[{place.folder}] is a copy of the run {other}, which is sent; send the one that is to go on alone")
             if sending.nothing_new(outcome):
                 self.sent[place.folder] = sending.sent(outcome)
                 self.tell(self.sent[place.folder].line())

@@ -54,7 +54,8 @@ class WandbRun:
         # names of artifacts are letters, digits, dashes, underscores and dots
         name = re.sub(r"[^\w.-]", "-", f"{self.run.name}-{self.run.id}")
         artifact = self.wandb.Artifact(f"{name}-{which}", type="model", metadata={"checkpoint": folder.name})
-        artifact.add_dir(str(folder))
+        for path in sorted(folder.iterdir()):
+            artifact.add_file(str(path))
         self.run.log_artifact(artifact, aliases=[which, folder.name])
 
     def close(self, outcome: Outcome, step: int):

@@ -16,7 +16,7 @@ import types
 from pathlib import Path
 
 import pytest
-from conftest import HOME
+from conftest import BUILD, HOME
 
 sys.path.insert(0, str(HOME / "python"))
 import maglev_sync  # noqa: E402
@@ -69,7 +69,7 @@ def make_run(folder, lines=(), state="finished", seed=1, **changes):
     """A run's folder as training leaves it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(CONFIG.format(seed=seed))
-    (folder / "reproduce.md").write_text(REPRODUCE)
+    (folder / "reproduce.md").write_text(f"    ./maglev train --out {folder}\n{REPRODUCE}")
     (folder / "metrics.jsonl").write_text("".join(lines))
     times = {"started": 1000.25, "ended": 1100.5}
     who = {"algo": "ppo", "env": "cartpole", "env_title": "cartpole", "host": "elsewhere"}
@@ -146,8 +146,8 @@ class WandbArtifact:
         assert re.fullmatch(r"[\w.-]+", name)
         self.name, self.files = name, []
 
-    def add_dir(self, folder):
-        self.files = sorted(path.name for path in Path(folder).iterdir())
+    def add_file(self, path):
+        self.files.append(Path(path).name)
 
 
 class WandbRun:
@@ -425,7 +425,7 @@ def test_checkpoints_are_sent_where_asked_once_and_whole(wandb, mlflow, tmp_path
         (f"a-{run_id}-final", files, ["final", "step_000000000300"]),
         (f"a-{run_id}-best", files, ["best", "step_000000000100"]),
     ]
-    assert mlflow.run("a").artifacts == [("checkpoints/final", files), ("checkpoints/best", files)]
+    assert mlflow.run("a").artifacts == [("checkpoint/final", files), ("checkpoint/best", files)]
 
 
 # ---- once
@@ -489,12 +489,21 @@ def test_where_what_was_sent_is_forgotten_the_tracker_is_asked(wandb, mlflow, tm
 def test_a_moved_run_is_the_same_and_a_new_one_in_its_place_another(tracker, tmp_path):
     tracker.send(make_run(tmp_path / "a", LINES))
     os.rename(tmp_path / "a", tmp_path / "a.old-1")
+    with open(tmp_path / "a.old-1" / "reproduce.md", "a") as file:
+        file.write("\n## Continued at step 300\n")
     (sent,) = tracker.send(tmp_path / "a.old-1")
     assert sent.rows == 0
     run = make_run(tmp_path / "a", LINES[:2])
     status(run, started=2000.5)
     (sent,) = tracker.send(run)
     assert sent.total == 2
+
+
+def test_copies_of_a_run_are_not_mixed(tracker, tmp_path):
+    shutil.copytree(make_run(tmp_path / "runs" / "a", LINES), tmp_path / "runs" / "b")
+    with pytest.raises(maglev_sync.Error, match="b] is a copy of the run .*a, which is sent"):
+        tracker.send(tmp_path / "runs")
+    assert len(tracker.steps()) == 5
 
 
 def resumed(run, at, *more):
@@ -643,7 +652,6 @@ def make_sweep(folder):
     for number, score in ((0, 3.5), (1, 7.25), (10, None)):
         trial = folder / "trials" / str(number)
         make_run(trial / "run", LINES)
-        status(trial / "run", started=1000.5 + number)
         (trial / "trial.json").write_text(json.dumps({"number": number, "state": "finished", "score": score}))
     (folder / "sweep.json").write_text("{}")
     return folder
@@ -698,7 +706,7 @@ def test_a_folder_of_all_is_sent_and_what_is_refused_keeps_no_other_from_it(wand
     make_run(tmp_path / "runs" / "b", LINES)
     (make_run(tmp_path / "runs" / "broken", LINES) / "run.json").write_text("{")
     study = tmp_path / "runs" / "study"
-    make_seeds(study / "arm", started=3000.5)
+    make_seeds(study / "arm")
     (study / "study.json").write_text("{}")
     told = []
     with pytest.raises(maglev_sync.Error, match="run.json.*must be JSON"):
@@ -792,6 +800,18 @@ def test_help_says_what_there_is():
 
 
 # ---- runs of the engine
+
+
+def test_the_packages_function_does_the_same(wandb, tmp_path, monkeypatch):
+    monkeypatch.setenv("MAGLEV_BUILD", str(BUILD))
+    try:
+        import maglev
+    except ImportError as error:
+        pytest.skip(f"no module was built: {error}")
+    run = make_run(tmp_path / "a", LINES)
+    assert [one.total for one in maglev.sync(maglev.Run(run), to="wandb", project="carts")] == [5]
+    with pytest.raises(maglev.Error, match="--to must be one of"):
+        maglev.sync(run, to="wanb")
 
 
 def test_runs_of_the_engine_are_sent_and_go_on(engine, wandb, tmp_path):
@@ -922,7 +942,7 @@ def test_mlflow_itself_has_what_was_sent(database, tmp_path):
     assert client.get_metric_history(there.info.run_id, "loss/value")[0].value > 1e308
     assert there.data.params["ppo.lr"] == "3e-4" and there.data.tags["mlflow.parentRunId"] == runs["a"].info.run_id
     assert there.info.status == "FINISHED" and runs["a"].data.metrics["mean"] == 12.5
-    files = client.list_artifacts(there.info.run_id, "checkpoints/final")
+    files = client.list_artifacts(there.info.run_id, "checkpoint/final")
     assert [Path(file.path).name for file in files] == ["manifest.json", "state.safetensors"]
     assert not list(tmp_path.glob("mlruns"))
 
