@@ -15,7 +15,8 @@ from maglev.runs import Run
 def sync(runs: str | Path | Run | Sequence[str | Path | Run], to: str, **options) -> list[Sent]:
     """Sends runs to a tracker, "wandb" or "mlflow": what is not there yet of their settings, rows and ends.
 
-    options: those of maglev_sync.sync, such as project="carts", follow=True, checkpoints=True, offline=True, uri="runs/mlflow".
+    options: those of maglev_sync.sync, such as project="carts", follow=True, checkpoints=True, offline=True,
+      uri="runs/mlflow".
     """
     try:
         return maglev_sync.sync(runs, to, **options)

@@ -3,7 +3,8 @@
     ./maglev sync runs/a --to wandb
     maglev_sync.sync("runs/a", to="mlflow", uri="runs/mlflow")
 
-It reads files alone: neither torch nor the engine is imported, and training never waits for it. docs/tracking.md has it all.
+It reads files alone: neither torch nor the engine is imported, and training never waits for it. docs/tracking.md has it
+all.
 """
 
 from __future__ import annotations

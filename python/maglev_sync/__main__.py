@@ -14,8 +14,9 @@ from maglev_sync.several import sync
 
 USAGE = "./maglev sync RUN [RUN ...] --to wandb|mlflow [options]"
 ABOUT = """\
-Sends runs to an experiment tracker, from what training wrote into their folders: settings, every row of metrics.jsonl by env
-steps, evaluations, how each ended. Again: what is new alone. RUN is a run, several seeds, a sweep, a study, or a folder of these."""
+Sends runs to an experiment tracker, from what training wrote into their folders: settings, every row of metrics.jsonl
+by env steps, evaluations, how each ended. Again: what is new alone. RUN is a run, several seeds, a sweep, a study, or a
+folder of these."""
 EXAMPLES = """\
 examples
   ./maglev sync runs/a --to wandb --project cartpole
@@ -48,10 +49,16 @@ def parser() -> Parser:
     made.add_argument("--to", required=True, metavar="TRACKER", help="wandb or mlflow")
     made.add_argument("--project", default="maglev", help="W&B's project, MLflow's experiment (default maglev)")
     made.add_argument("--follow", action="store_true", help="send on while they train, and end with them")
-    made.add_argument("--checkpoints", action="store_true", help="the newest and the best one too, once a run has ended")
-    made.add_argument("--every", type=int, default=0, metavar="STEPS", help="one row of so many env steps (default: all rows)")
+    made.add_argument(
+        "--checkpoints", action="store_true", help="the newest and the best one too, once a run has ended"
+    )
+    made.add_argument(
+        "--every", type=int, default=0, metavar="STEPS", help="one row of so many env steps (default: all rows)"
+    )
     made.add_argument("--anew", action="store_true", help="send all once more, as another run of the tracker")
-    made.add_argument("--offline", action="store_true", help="W&B: into folders for `wandb sync`, as WANDB_MODE=offline")
+    made.add_argument(
+        "--offline", action="store_true", help="W&B: into folders for `wandb sync`, as WANDB_MODE=offline"
+    )
     made.add_argument("--entity", help="W&B: the user or team (default: as W&B knows you)")
     made.add_argument("--uri", help="MLflow: a server, a database, or a folder for one (default MLFLOW_TRACKING_URI)")
     return made

@@ -13,7 +13,7 @@ class Error(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """"; did you mean x or y?", empty where nothing is near."""
+    """ "; did you mean x or y?", empty where nothing is near."""
     near = difflib.get_close_matches(word, list(known), 2)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
@@ -24,6 +24,6 @@ def import_package(name: str, tracker: str) -> ModuleType:
         return importlib.import_module(name)
     except ImportError as error:
         raise Error(
-            f"[sync] Python's package {name} cannot be imported here ({error}); `./maglev sync --to {tracker}` installs it, "
-            f"or pip install -r requirements-{tracker}.txt"
+            f"[sync] Python's package {name} cannot be imported here ({error}); `./maglev sync --to {tracker}` "
+            f"installs it, or pip install -r requirements-{tracker}.txt"
         ) from None

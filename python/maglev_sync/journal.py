@@ -1,7 +1,7 @@
 """sync.json in a run folder: how far each tracker has been sent to.
 
-What a tracker says it has counts more, where it can say it (Handle.there): a crash between sending and writing this down neither loses
-nor doubles a row.
+What a tracker says it has counts more, where it can say it (Handle.there): a crash between sending and writing this
+down neither loses nor doubles a row.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def load(folder: Path, target: str) -> Journal:
         return Journal(**{name: value for name, value in stored.items() if name in known})
     except (TypeError, AttributeError):
         raise Error(
-            f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; remove it, and the tracker is asked instead"
+            f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; remove it, and the tracker is asked"
         ) from None
 
 

@@ -1,7 +1,7 @@
 """MLflow: a run each, below a parent run where they are several; a server, or a database in a folder.
 
-How many rows it has is a tag that each batch of metrics sets; what a crash in between sends again, its databases hold once, for
-a row has the same time stamps each time.
+How many rows it has is a tag that each batch of metrics sets; what a crash in between sends again, its databases hold
+once, for a row has the same time stamps each time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "kill
 def name_of(name: str) -> str:
     """A metric's or a setting's name as MLflow allows it."""
     name = re.sub(r"[^\w.\-/ ]", "_", name)
-    return name if posixpath.normpath(name) == name and name[0] not in "/." else name.replace("/", "_").replace("..", "_")
+    return (
+        name if posixpath.normpath(name) == name and name[0] not in "/." else name.replace("/", "_").replace("..", "_")
+    )
 
 
 def without_password(uri: str) -> str:
@@ -67,11 +69,14 @@ class MlflowRun:
 
     def metrics_of(self, row: Row) -> list:
         time = self.millis(row.seconds)
-        return [self.entities.Metric(name_of(name), float(value), time, row.step) for name, value in row.figures.items()]
+        return [
+            self.entities.Metric(name_of(name), float(value), time, row.step) for name, value in row.figures.items()
+        ]
 
     def batches(self, rows: list[Row], first: int) -> Iterator[tuple[list, int]]:
         """Metrics, and how many rows are whole with them; a row wider than a batch is whole with its last one."""
-        batch, whole = [], first
+        batch: list = []
+        whole = first
         for row in rows:
             metrics = self.metrics_of(row)
             if batch and len(batch) + len(metrics) > METRICS:
@@ -120,7 +125,7 @@ class MlflowTracker:
         for name in ("mlflow", "alembic"):
             logging.getLogger(name).setLevel(logging.WARNING)
         self.entities = import_package("mlflow.entities", "mlflow")
-        self.artifacts = None
+        self.artifacts: str | None = None
         self.uri = self.address(uri or mlflow.get_tracking_uri())
         self.target = f"mlflow:{without_password(self.uri)}:{project}"
         self.project = project
@@ -137,7 +142,9 @@ class MlflowTracker:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise Error(f"[sync] --uri {uri} must be an address or a folder: it cannot be made, {error.strerror}") from None
+            raise Error(
+                f"[sync] --uri {uri} must be an address or a folder: it cannot be made, {error.strerror}"
+            ) from None
         self.artifacts = (folder / "artifacts").as_uri()
         return f"sqlite:///{folder / 'mlflow.db'}"
 
@@ -146,7 +153,9 @@ class MlflowTracker:
         if found is None:
             return self.client.create_experiment(self.project, artifact_location=self.artifacts)
         if found.lifecycle_stage != "active":
-            raise Error(f"[sync] MLflow's experiment {self.project!r} is deleted; restore it, or take another --project")
+            raise Error(
+                f"[sync] MLflow's experiment {self.project!r} is deleted; restore it, or take another --project"
+            )
         return found.experiment_id
 
     def find_run(self, run_id: str):
@@ -188,7 +197,9 @@ class MlflowTracker:
         new = [self.entities.Param(name, value) for name, value in wanted.items() if name not in params]
         for first in range(0, len(new), PARAMS):
             self.client.log_batch(run.info.run_id, params=new[first : first + PARAMS])
-        changed = [f"{name}: {params[name]} -> {value}" for name, value in wanted.items() if params.get(name, value) != value]
+        changed = [
+            f"{name}: {params[name]} -> {value}" for name, value in wanted.items() if params.get(name, value) != value
+        ]
         if changed:
             self.client.set_tag(run.info.run_id, CHANGED, "; ".join(changed)[:LONGEST_TAG])
 

@@ -8,7 +8,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 PIECE_BYTES = 1 << 20
 
@@ -23,7 +23,7 @@ class Row(NamedTuple):
     number: int  # among the file's rows
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 

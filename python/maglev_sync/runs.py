@@ -1,4 +1,4 @@
-"""Run folders, and folders of several: what lies there (engine/run/run_dir.h, several_runs.h), and what is said of it."""
+"""Run folders, and folders of several: what lies there (engine/run/run_dir.h, several_runs.h)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ def read_json(path: Path) -> dict:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise Error(f"[{path}] must be JSON that training wrote, got {error}; it is written anew when that goes on") from None
+        raise Error(
+            f"[{path}] must be JSON that training wrote, got {error}; it is written anew when that goes on"
+        ) from None
     if not isinstance(content, dict):
         raise Error(f"[{path}] must be a JSON object, got a {type(content).__name__}")
     return content
@@ -177,10 +179,14 @@ def find_places(given: str) -> list[Place]:
     folder = Path(os.path.abspath(given))
     if not folder.is_dir():
         siblings = [path.name for path in children(folder.parent)] if folder.parent.is_dir() else []
-        raise Error(f"[sync] {given} is no folder of a run; ./maglev runs lists them{did_you_mean(folder.name, siblings)}")
+        raise Error(
+            f"[sync] {given} is no folder of a run; ./maglev runs lists them{did_you_mean(folder.name, siblings)}"
+        )
     places = list(places_below(folder))
     if not places and not is_group(folder):
-        raise Error(f"[sync] {given} holds no run: expected a folder with run.json, seeds.json, sweep.json or such below")
+        raise Error(
+            f"[sync] {given} holds no run: expected a folder with run.json, seeds.json, sweep.json or such below"
+        )
     return places
 
 
@@ -200,7 +206,13 @@ def members_of(group: Group) -> list[Place]:
 
 def reproduce_facts(run: Path) -> dict[str, str]:
     """What reproduce.md says of each session; the newest counts."""
-    wanted = {"git commit": "commit", "maglev": "maglev", "torch": "torch", "device": "device", "processor": "processor"}
+    wanted = {
+        "git commit": "commit",
+        "maglev": "maglev",
+        "torch": "torch",
+        "device": "device",
+        "processor": "processor",
+    }
     path = run / "reproduce.md"
     facts = {}
     for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
@@ -211,7 +223,7 @@ def reproduce_facts(run: Path) -> dict[str, str]:
 
 
 def identity_of(run: Path) -> str:
-    """The same wherever the folder lies and however often the run goes on: what it is, when it began, and by which command."""
+    """The same wherever the folder lies and however often the run goes on: what began, when, and by which command."""
     status = read_json(run / "run.json")
     try:
         words = [status["algo"], status["env"], repr(float(status["started"]))]
@@ -275,8 +287,10 @@ def group_figures(group: Group) -> dict[str, float]:
         figures = {name: summed.get(name) for name in ("mean", "deviation")}
     else:
         trials = map(read_json, (group.folder / "trials").glob("*/trial.json"))
-        scores = [trial.get("score") for trial in trials if trial.get("state") == "finished"]
-        figures = {"best_score": max(filter(is_number, scores), default=None)}
+        scores = [
+            trial["score"] for trial in trials if trial.get("state") == "finished" and is_number(trial.get("score"))
+        ]
+        figures = {"best_score": max(scores)} if scores else {}
     return {name: float(value) for name, value in figures.items() if is_number(value)}
 
 

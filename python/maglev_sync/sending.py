@@ -48,12 +48,14 @@ class Sending:
         self.place, self.tracker, self.options = place, tracker, options
         self.id = identity_of(place.folder)
         self.file = MetricsFile(place.folder / "metrics.jsonl")
-        self.handle: Handle | None = None
+        self.handle: Handle  # once it is open
+        self.url = ""
         self.last: dict[str, int] = {}  # the last step by kind of row, of those that are wanted
         self.rows = self.again = 0  # sent now; found to be there already after a resume
         self.surplus = 0  # rows that the tracker has and the journal does not know of
         self.again_until = 0  # bytes of a file that was written anew
         self.skipped = False  # a row since the last one that was sent
+        self.whole = True  # what was given so far is written down
         self.turn = Turn(place.folder)
         try:
             self.journal = journals.load(place.folder, tracker.target)
@@ -95,6 +97,7 @@ class Sending:
         if self.journal.generation > 1:
             about.id += f"-{self.journal.generation}"
         self.handle = self.tracker.open(about, self.journal, ends)
+        self.url = self.handle.url
         self.journal.state = ""
         self.align(self.handle.there)
 
@@ -183,6 +186,7 @@ class Sending:
         if self.skipped:
             journal.pairs.append([journal.sent, rows[0].number])
             self.skipped = False
+        self.whole = False
         there = min(self.surplus, len(rows))
         if rows[there:]:
             self.handle.send(rows[there:], journal.sent + there)
@@ -193,6 +197,7 @@ class Sending:
         journal.sent += len(rows)
         if not self.handle.late:
             self.save()
+        self.whole = True
         self.options.progress(self.place.name, journal.bytes / max(1, self.file.bytes()))
 
     def save(self):
@@ -221,10 +226,12 @@ class Sending:
     def sent(self, outcome: Outcome) -> Sent:
         notes = []
         if self.again:
-            notes.append(f"a resume wrote {self.again:,} rows again that had been sent; they stay as they were, or --anew")
+            notes.append(
+                f"a resume wrote {self.again:,} rows again that had been sent; they stay as they were, or --anew"
+            )
         if self.file.damaged:
             notes.append(f"lines of metrics.jsonl that are no rows: {self.file.damaged}")
         if self.options.checkpoints and not outcome.over:
             notes.append("checkpoints are sent when the run has ended")
-        url = self.handle.url if self.handle else ""
-        return Sent(self.place.folder, self.place.name, self.rows, self.journal.sent, outcome.state, url, tuple(notes))
+        folder, name = self.place.folder, self.place.name
+        return Sent(folder, name, self.rows, self.journal.sent, outcome.state, self.url, tuple(notes))

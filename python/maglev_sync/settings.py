@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from maglev_sync.errors import Error, import_package
 
@@ -11,7 +12,7 @@ WHOLE = re.compile(r"[-+]?\d+")
 REAL = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
-def typed(value: object) -> object:
+def typed(value: Any) -> Any:
     """As the engine means it: 3e-4 is a number and off a choice, where YAML 1.1 has a text and a truth value."""
     if isinstance(value, dict):
         return {name: typed(part) for name, part in value.items()}
@@ -37,13 +38,15 @@ def read_settings(run: Path, tracker: str) -> dict:
         settings = yaml.load(path.read_text(), Loader=yaml.BaseLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
-        raise Error(f"[{path}] must be YAML, got {reason}; a resume writes it anew from the newest checkpoint") from None
+        raise Error(
+            f"[{path}] must be YAML, got {reason}; a resume writes it anew from the newest checkpoint"
+        ) from None
     return settings if isinstance(settings, dict) else {}
 
 
 def flat(settings: dict, prefix: str = "") -> dict[str, str]:
     """Dotted names: {"ppo": {"lr": "3e-4"}} as {"ppo.lr": "3e-4"}."""
-    names = {}
+    names: dict[str, str] = {}
     for name, value in settings.items():
         if isinstance(value, dict):
             names |= flat(value, f"{prefix}{name}.")

@@ -61,7 +61,9 @@ class Several:
         try:
             other = self.folders.setdefault(sending.id, place.folder)
             if other != place.folder:
-                raise Error(f"[{place.folder}] is a copy of the run {other}, which is sent; send the one that is to go on alone")
+                raise Error(
+                    f"[{place.folder}] is a copy of the run {other}, which is sent; send the one that is to go on alone"
+                )
             if sending.nothing_new(outcome):
                 self.sent[place.folder] = sending.sent(outcome)
                 self.tell(self.sent[place.folder].line())
@@ -133,9 +135,12 @@ class Several:
             self.tracker.close_group(group_id, group_outcome(group, outcomes))
 
     def leave(self):
-        """Lets go of what is open, as it stands."""
-        for folder in list(self.open):
-            self.end(folder, Outcome("running"))
+        """Lets go of what is open, as it stands; what was interrupted within a batch is as after a crash."""
+        for folder, sending in list(self.open.items()):
+            if sending.whole:
+                self.end(folder, Outcome("running"))
+            else:
+                sending.turn.close()
 
 
 def check(to: str, options: Options, entity: str | None, offline: bool, uri: str | None):

@@ -1,7 +1,7 @@
 """Weights & Biases: a run each, several as a group, online or into folders for `wandb sync`.
 
-A row's number is W&B's own `_step`, so its server says how many it has; env steps are the x axis by define_metric. Offline a
-folder that a crash left half written is removed and made anew from the run's own files.
+A row's number is W&B's own `_step`, so its server says how many it has; env steps are the x axis by define_metric.
+Offline a folder that a crash left half written is removed and made anew from the run's own files.
 """
 
 from __future__ import annotations
@@ -141,9 +141,8 @@ class WandbTracker:
 
     def remove_half_written(self, folder: Path, journal: Journal):
         """What it has is in metrics.jsonl; where a person has uploaded it all the same, the server has these rows."""
-        left = Path(journal.open) if journal.open else None
-        ours = left and left.name.startswith("offline-run-") and left.parent.name == "wandb"
-        if ours and left.is_dir():
+        left = Path(journal.open)
+        if left.name.startswith("offline-run-") and left.parent.name == "wandb" and left.is_dir():
             shutil.rmtree(left)
         journal.open = ""
 

@@ -1,5 +1,5 @@
-"""`./maglev sync`: runs in Weights & Biases and MLflow. Recorders stand for their clients, and hold what they promise; where
-the packages are installed their own files are read back."""
+"""`./maglev sync`: runs in Weights & Biases and MLflow. Recorders stand for their clients, and hold what they promise;
+where the packages are installed their own files are read back."""
 
 import collections
 import json
@@ -22,7 +22,6 @@ sys.path.insert(0, str(HOME / "python"))
 import maglev_sync  # noqa: E402
 from maglev_sync import several  # noqa: E402
 from maglev_sync.__main__ import main  # noqa: E402
-from maglev_sync.rows import MetricsFile  # noqa: E402
 from maglev_sync.settings import typed  # noqa: E402
 
 CONFIG = """\
@@ -52,7 +51,13 @@ REPRODUCE = """\
 
 
 def row(step, **figures):
-    values = {"step": step, "seconds": step / 1000, "steps_per_second": 9.5, "return_mean": step / 10, "episodes": step // 50}
+    values = {
+        "step": step,
+        "seconds": step / 1000,
+        "steps_per_second": 9.5,
+        "return_mean": step / 10,
+        "episodes": step // 50,
+    }
     return json.dumps(values | {"loss/policy": -0.5} | figures) + "\n"
 
 
@@ -99,13 +104,13 @@ class Recorder:
 
     def __init__(self):
         self.calls = 0
-        self.crash_at = None
+        self.crash_at, self.crash = None, Crash
         self.rows_sent = 0
 
     def call(self):
         self.calls += 1
         if self.calls == self.crash_at:
-            raise Crash
+            raise self.crash
 
 
 class Wandb(Recorder):
@@ -218,7 +223,9 @@ class Mlflow(Recorder):
         return self.experiments.get(name)
 
     def create_experiment(self, name, artifact_location):
-        self.experiments[name] = types.SimpleNamespace(experiment_id=str(len(self.experiments)), lifecycle_stage="active")
+        self.experiments[name] = types.SimpleNamespace(
+            experiment_id=str(len(self.experiments)), lifecycle_stage="active"
+        )
         return self.experiments[name].experiment_id
 
     def search_runs(self, experiments, filter_string, max_results):
@@ -226,8 +233,12 @@ class Mlflow(Recorder):
         return [run for run in self.store.values() if run.data.tags.get(key) == value][:max_results]
 
     def create_run(self, experiment, start_time, tags, run_name):
-        info = types.SimpleNamespace(run_id=f"m{len(self.store)}", status="RUNNING", start_time=start_time, name=run_name, end_time=None)
-        run = types.SimpleNamespace(info=info, data=types.SimpleNamespace(tags=dict(tags), params={}), metrics={}, artifacts=[])
+        info = types.SimpleNamespace(
+            run_id=f"m{len(self.store)}", status="RUNNING", start_time=start_time, name=run_name, end_time=None
+        )
+        run = types.SimpleNamespace(
+            info=info, data=types.SimpleNamespace(tags=dict(tags), params={}), metrics={}, artifacts=[]
+        )
         self.store[info.run_id] = run
         return run
 
@@ -396,7 +407,10 @@ def test_what_a_resume_changed_is_told(wandb, mlflow, tmp_path):
     (there,) = wandb.runs.values()
     assert there.settings["train"]["steps"] == 40000
     there = mlflow.run("a")
-    assert there.data.params["train.steps"] == "20000" and there.data.tags["maglev.changed"] == "train.steps: 20000 -> 40000"
+    assert (
+        there.data.params["train.steps"] == "20000"
+        and there.data.tags["maglev.changed"] == "train.steps: 20000 -> 40000"
+    )
 
 
 def test_rows_wider_than_a_batch_arrive_whole(mlflow, tmp_path):
@@ -457,14 +471,16 @@ def test_lines_that_are_no_rows_are_left_out_and_told(tracker, tmp_path):
 
 
 @pytest.mark.parametrize("at", [1, 2, 7, 30])
-@pytest.mark.parametrize("loses", [0, 1, 5])
-def test_a_crash_neither_loses_nor_doubles_a_row(tracker, tmp_path, monkeypatch, at, loses):
+@pytest.mark.parametrize(("loses", "crash"), [(0, Crash), (1, Crash), (5, Crash), (0, KeyboardInterrupt)])
+def test_a_crash_neither_loses_nor_doubles_a_row(tracker, tmp_path, monkeypatch, at, loses, crash):
     for one in (several.WandbTracker, several.MlflowTracker):
         monkeypatch.setattr(one, "figures_at_once", 20)
-    lines = [line for k in range(1, 501) for line in ([row(100 * k), event(100 * k - 50)] if k % 20 == 0 else [row(100 * k)])]
+    lines = [
+        line for k in range(1, 501) for line in ([row(100 * k), event(100 * k - 50)] if k % 20 == 0 else [row(100 * k)])
+    ]
     run = make_run(tmp_path / "a", lines[:200], state="running")
-    tracker.crash_at, tracker.loses, tracker.torn = at, loses, bool(loses)
-    with pytest.raises(Crash):
+    tracker.crash_at, tracker.loses, tracker.torn, tracker.crash = at, loses, bool(loses), crash
+    with pytest.raises(crash):
         tracker.send(run)
         append(run, *lines[200:])
         tracker.send(run)
@@ -793,7 +809,11 @@ def test_a_damaged_account_of_what_was_sent_is_told(tracker, tmp_path):
 
 def test_help_says_what_there_is():
     done = subprocess.run(
-        [sys.executable, "-m", "maglev_sync", "--help"], env={**os.environ, "PYTHONPATH": str(HOME / "python")}, capture_output=True, text=True, check=True,
+        [sys.executable, "-m", "maglev_sync", "--help"],
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+        capture_output=True,
+        text=True,
+        check=True,
     )
     for word in ("--to", "--project", "--follow", "--checkpoints", "--every", "--anew", "--offline", "--uri"):
         assert word in done.stdout
@@ -816,7 +836,17 @@ def test_the_packages_function_does_the_same(wandb, tmp_path, monkeypatch):
 
 def test_runs_of_the_engine_are_sent_and_go_on(engine, wandb, tmp_path):
     words = ["--sinks", "jsonl", "env.count=8", "ppo.rollout=32", "ppo.minibatch=64", "train.log_every=256"]
-    done = engine("train", "ppo", "cartpole", "train.steps=4096", "train.eval_every=2048", "seed=3", *words, "--out", tmp_path / "a")
+    done = engine(
+        "train",
+        "ppo",
+        "cartpole",
+        "train.steps=4096",
+        "train.eval_every=2048",
+        "seed=3",
+        *words,
+        "--out",
+        tmp_path / "a",
+    )
     assert done.returncode == 0, done.stderr
     (sent,) = maglev_sync.sync(tmp_path / "a", to="wandb")
     lines = (tmp_path / "a" / "metrics.jsonl").read_text().splitlines()
@@ -874,7 +904,9 @@ def test_wandb_itself_writes_what_was_sent(tmp_path, monkeypatch):
     assert [h["global_step"] for h in histories] == [*STEPS, 400, 500]
     assert histories[2]["eval/return_mean"] == 1.5 and math.isnan(histories[5]["loss/policy"])
     begun = seen["run"][0].run
-    assert begun.run_group == "a" and begun.display_name == "a/seed-1" and set(begun.tags) >= {"ppo", "cartpole", "seed-1"}
+    assert (
+        begun.run_group == "a" and begun.display_name == "a/seed-1" and set(begun.tags) >= {"ppo", "cartpole", "seed-1"}
+    )
     assert {record.run.run_id for record in seen["run"]} == {begun.run_id} and begun.host == "elsewhere"
     assert [record.exit.exit_code for record in seen["exit"]] == [0, 0]
     assert [record.artifact.type for record in seen["artifact"]] == ["model"] or seen["request"]
@@ -888,7 +920,9 @@ def histories_of(run):
     for file in sorted(run.glob("wandb/offline-run-*/run-*.wandb")):
         for record in records_of(file, Record):
             if record.WhichOneof("record_type") == "history":
-                yield {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+                yield {
+                    ".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item
+                }
 
 
 def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(tmp_path):
@@ -896,7 +930,9 @@ def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(tmp_path):
     run = make_run(tmp_path / "a", [row(100 * k) for k in range(1, 3001)])
     words = [sys.executable, "-m", "maglev_sync", run, "--to", "wandb", "--offline"]
     # a service of its own, not the one of this process
-    env = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"} | {"PYTHONPATH": str(HOME / "python")}
+    env = {name: value for name, value in os.environ.items() if name != "WANDB_SERVICE"} | {
+        "PYTHONPATH": str(HOME / "python")
+    }
     process = subprocess.Popen(words, env=env, stdin=subprocess.DEVNULL)
     deadline = time.monotonic() + 30
     while not any(file.stat().st_size > 100_000 for file in run.glob("wandb/offline-run-*/run-*.wandb")):
@@ -930,7 +966,10 @@ def test_mlflow_itself_has_what_was_sent(database, tmp_path):
     assert [one.rows for one in maglev_sync.sync(run, to="mlflow", uri=str(database))] == [0]
 
     client = MlflowClient(tracking_uri=f"sqlite:///{database}/mlflow.db")
-    runs = {found.info.run_name: found for found in client.search_runs([client.get_experiment_by_name("maglev").experiment_id])}
+    runs = {
+        found.info.run_name: found
+        for found in client.search_runs([client.get_experiment_by_name("maglev").experiment_id])
+    }
     assert set(runs) == {"a", "a/seed-1", "a/seed-2"}
     there = runs["a/seed-1"]
     history = client.get_metric_history(there.info.run_id, "return_mean")
