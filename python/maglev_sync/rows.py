@@ -56,7 +56,6 @@ class MetricsFile:
     def __init__(self, path: Path):
         self.path = path
         self.seek()
-        self.node: int | None = None
 
     def bytes(self) -> int:
         try:
@@ -86,7 +85,8 @@ class MetricsFile:
     def seek(self, place: int = 0, digest: int = 0, row: int = 0):
         self.place, self.digest = place, digest  # bytes that were read, and their CRC
         self.row = row  # rows that were read
-        self.damaged = 0  # lines that are none
+        self.damaged = 0  # lines behind the place that are none
+        self.node: int | None = None  # the file that was read last
 
     def rows(self) -> Iterator[Row]:
         """Whole rows from the place on, which moves along."""
@@ -95,7 +95,11 @@ class MetricsFile:
         except FileNotFoundError:
             return
         with file:
-            self.node = os.fstat(file.fileno()).st_ino
+            node = os.fstat(file.fileno()).st_ino
+            # replaced since it was looked at: its rows are no continuation
+            if self.node not in (None, node):
+                return
+            self.node = node
             file.seek(self.place)
             for line in file:
                 if not line.endswith(b"\n"):

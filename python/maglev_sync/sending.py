@@ -163,8 +163,10 @@ class Sending:
 
     def catch_up(self):
         """Sends all whole rows that are there."""
-        if not self.file.goes_on() and not self.file.begins_with(self.file.place, self.file.digest):
-            self.read_again()
+        file = self.file
+        if not file.goes_on():
+            same = file.begins_with(file.place, file.digest)
+            file.seek(file.place, file.digest, file.row) if same else self.read_again()
         chunk, figures = [], 0
         for row in self.file.rows():
             known = self.was_sent(row)

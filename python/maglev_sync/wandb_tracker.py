@@ -72,6 +72,8 @@ class WandbTracker:
     def __init__(self, project: str, entity: str | None, offline: bool):
         self.project, self.entity = project, entity
         self.offline = works_offline(offline)
+        # its makers are not told how their client does, so that offline nobody is asked for
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         self.wandb = import_package("wandb", "wandb")
         self.target = f"wandb{'-offline' if self.offline else ''}:{entity or ''}/{project}"
 

@@ -882,13 +882,19 @@ def records_of(path, Record):
             record = b""
 
 
-def test_wandb_itself_writes_what_was_sent(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
-    from wandb.proto.wandb_internal_pb2 import Record
-
+@pytest.fixture
+def wandb_itself(tmp_path, monkeypatch):
+    """The package, which leaves no files elsewhere."""
     for name in ("WANDB_MODE", "WANDB_DIR"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path / "data"))
+    for name in ("DATA", "CACHE", "CONFIG"):
+        monkeypatch.setenv(f"WANDB_{name}_DIR", str(tmp_path / name))
+    return pytest.importorskip("wandb")
+
+
+def test_wandb_itself_writes_what_was_sent(wandb_itself, tmp_path):
+    from wandb.proto.wandb_internal_pb2 import Record
+
     group = make_seeds(tmp_path / "a")
     run = group / "seed-1"
     append(run, row(400, **{"loss/policy": None}))
@@ -925,8 +931,7 @@ def histories_of(run):
                 }
 
 
-def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(tmp_path):
-    pytest.importorskip("wandb")
+def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(wandb_itself, tmp_path):
     run = make_run(tmp_path / "a", [row(100 * k) for k in range(1, 3001)])
     words = [sys.executable, "-m", "maglev_sync", run, "--to", "wandb", "--offline"]
     # a service of its own, not the one of this process
