@@ -30,6 +30,8 @@ class Journal:
     digest: int = 0  # of these
     row: int = 0  # how many rows these are
     last: dict[str, int] = field(default_factory=dict)  # the last step by kind of row
+    # of a file that a resume cut: up to which step of a kind rows are there already, until one goes beyond
+    known: dict[str, int] = field(default_factory=dict)
     # [sent, row]: the row that followed so many; another pair where a resume took back rows that had been sent
     pairs: list[list[int]] = field(default_factory=lambda: [[0, 0]])
     state: str = ""  # the end that was told
@@ -39,7 +41,7 @@ class Journal:
     def go_back(self):
         """Before the first row."""
         self.sent = self.row = self.bytes = self.digest = 0
-        self.last, self.state, self.pairs = {}, "", [[0, 0]]
+        self.last, self.known, self.state, self.pairs = {}, {}, "", [[0, 0]]
 
 
 def load(folder: Path, target: str) -> Journal:

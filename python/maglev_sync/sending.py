@@ -53,7 +53,6 @@ class Sending:
         self.last: dict[str, int] = {}  # the last step by kind of row, of those that are wanted
         self.rows = self.again = 0  # sent now; found to be there already after a resume
         self.surplus = 0  # rows that the tracker has and the journal does not know of
-        self.again_until = 0  # bytes of a file that was written anew
         self.skipped = False  # a row since the last one that was sent
         self.whole = True  # what was given so far is written down
         self.turn = Turn(place.folder)
@@ -120,26 +119,26 @@ class Sending:
         """Behind row `there`: what was sent after it never arrived."""
         journal = self.journal
         journal.pairs = [pair for pair in journal.pairs if pair[0] <= there] or [[0, 0]]
-        sent, first = journal.pairs[-1]
-        pairs = journal.pairs
+        pairs, (sent, first) = journal.pairs, journal.pairs[-1]
         journal.go_back()
-        journal.pairs, journal.sent = pairs, there
+        journal.pairs = pairs
         self.last = {}
         self.file.seek()
         for row in self.file.rows() if there else ():
             wanted = self.wanted(row)
-            if row.number < first:
+            if wanted or row.number < first:
                 self.note_place(row)
-            elif wanted:
-                self.note_place(row)
-                sent += 1
+            sent += wanted and row.number >= first
             if sent >= there and row.number + 1 >= first:
                 break
+        # fewer where the file was cut: what comes there next is surplus
+        journal.sent = sent
 
     def read_again(self):
         """A resume cut the file and wrote on: what is in it now is read from its beginning."""
         self.file.seek()
-        self.again_until = self.file.bytes()
+        self.last = {}
+        self.journal.known |= self.journal.last
         self.skipped = True
 
     # ---- rows
@@ -153,8 +152,11 @@ class Sending:
         return wanted
 
     def was_sent(self, row: Row) -> bool:
-        """Whether the tracker has a row of its step from before the file was written anew."""
-        return row.end <= self.again_until and row.step <= self.journal.last.get(row.kind, -1)
+        """Whether the tracker has a row of its step from before the file was cut."""
+        known = self.journal.known.get(row.kind)
+        if known is not None and row.step > known:
+            del self.journal.known[row.kind]
+        return known is not None and row.step <= known
 
     def note_place(self, row: Row):
         journal = self.journal
@@ -169,9 +171,9 @@ class Sending:
             file.seek(file.place, file.digest, file.row) if same else self.read_again()
         chunk, figures = [], 0
         for row in self.file.rows():
-            known = self.was_sent(row)
+            known, wanted = self.was_sent(row), self.wanted(row)
+            wanted = wanted and not known
             self.again += known
-            wanted = not known and self.wanted(row)
             if chunk and (known or wanted and figures + len(row.figures) > self.tracker.figures_at_once):
                 self.give(chunk)
                 chunk, figures = [], 0

@@ -543,6 +543,16 @@ def test_a_step_that_a_resume_wrote_again_is_sent_once(tracker, tmp_path):
     assert tracker.send(run)[0].rows == 1 and len(tracker.steps()) == 9
 
 
+def test_rows_that_come_again_one_by_one_are_sent_once(tracker, tmp_path):
+    run = make_run(tmp_path / "a", [row(100), row(200), row(300), event(300), row(400), row(500)], state="running")
+    tracker.send(run)
+    resumed(run, 200)
+    for line in (row(300), row(400), event(300), row(500), event(400), row(600), event(600), row(700)):
+        append(run, line)
+        tracker.send(run)
+    assert sorted(tracker.steps()) == [100, 200, 300, 300, 400, 400, 500, 600, 600, 700]
+
+
 @pytest.mark.parametrize("loses", range(1, 8))
 def test_rows_that_got_lost_behind_a_resume_are_sent_anew(wandb, tmp_path, loses):
     run = make_run(tmp_path / "a", [row(100 * k) for k in range(1, 6)], state="running")
