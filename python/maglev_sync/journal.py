@@ -1,7 +1,7 @@
 """sync.json in a run folder: how far each tracker has been sent to.
 
-What a tracker says it has counts more, where it can say it (Handle.there): a crash between sending and writing this
-down neither loses nor doubles a row.
+It is written before rows are sent, and what a tracker says it has counts more, where it can say it (Handle.there): a
+crash in between neither loses nor doubles a row.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from maglev_sync.errors import Error
 from maglev_sync.runs import read_json
 
 FILE = "sync.json"
+TAIL = 1000
 
 
 @dataclass
@@ -28,20 +29,35 @@ class Journal:
     sent: int = 0  # rows, in all
     bytes: int = 0  # of metrics.jsonl, up to behind the last row that was sent
     digest: int = 0  # of these
-    row: int = 0  # how many rows these are
     last: dict[str, int] = field(default_factory=dict)  # the last step by kind of row
     # of a file that a resume cut: up to which step of a kind rows are there already, until one goes beyond
     known: dict[str, int] = field(default_factory=dict)
-    # [sent, row]: the row that followed so many; another pair where a resume took back rows that had been sent
-    pairs: list[list[int]] = field(default_factory=lambda: [[0, 0]])
+    # the last rows that were sent, by kind and step, and the last step by kind before them: uploads may get lost
+    tail: list[list] = field(default_factory=list)
+    base: dict[str, int] = field(default_factory=dict)
     state: str = ""  # the end that was told
     checkpoints: dict[str, str] = field(default_factory=dict)
     open: str = ""  # a folder that is being written, worth nothing until it is closed
 
     def go_back(self):
         """Before the first row."""
-        self.sent = self.row = self.bytes = self.digest = 0
-        self.last, self.known, self.state, self.pairs = {}, {}, "", [[0, 0]]
+        self.sent = self.bytes = self.digest = 0
+        self.last, self.known, self.tail, self.base, self.state = {}, {}, [], {}, ""
+
+    def note(self, kind: str, step: int):
+        """A row of these was sent."""
+        self.sent += 1
+        self.last[kind] = step
+        self.tail.append([kind, step])
+        if len(self.tail) > 2 * TAIL:
+            self.base |= dict(self.tail[:TAIL])
+            del self.tail[:TAIL]
+
+    def take_back(self, lost: int):
+        """The last rows of the tail never arrived."""
+        del self.tail[len(self.tail) - lost :]
+        self.sent -= lost
+        self.last = {**self.base, **dict(self.tail)}
 
 
 def load(folder: Path, target: str) -> Journal:
@@ -56,15 +72,15 @@ def load(folder: Path, target: str) -> Journal:
         ) from None
 
 
-def save(folder: Path, target: str, journal: Journal):
-    """At once: readers find the old one before and the new one after."""
+def save(folder: Path, target: str, journal: Journal, others: dict | None = None):
+    """At once: readers find the old one before and the new one after. `others`: those of other targets, where known."""
     path = folder / FILE
     plain = asdict(Journal())
     said = {name: value for name, value in asdict(journal).items() if value != plain[name]}
-    content = read_json(path) | {target: said}
+    content = (read_json(path) if others is None else others) | {target: said}
     temporary = folder / f".{FILE}.{os.getpid()}"
     try:
-        temporary.write_text(json.dumps(content, indent=1) + "\n")
+        temporary.write_text(json.dumps(content) + "\n")
         os.replace(temporary, path)
     except OSError as error:
         raise Error(f"[{path}] cannot be written: {error.strerror}; what was sent is kept there") from None

@@ -20,14 +20,13 @@ class Row(NamedTuple):
     figures: dict[str, float]  # all but the step; NaN: null
     end: int  # bytes of the file up to behind its line
     digest: int  # of these bytes
-    number: int  # among the file's rows
 
 
 def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def row_of(line: bytes, end: int, digest: int, number: int) -> Row | None:
+def row_of(line: bytes, end: int, digest: int) -> Row | None:
     """As the engine reads it (base/metrics/rows.h): None where it is no JSON object with a whole number "step"."""
     try:
         json_row = json.loads(line)
@@ -47,7 +46,7 @@ def row_of(line: bytes, end: int, digest: int, number: int) -> Row | None:
     if "episodes" not in figures:
         kind = next((name.split("/")[0] for name in figures if name != "seconds"), "event")
     seconds = figures.get("seconds", math.nan)
-    return Row(kind, int(step), seconds if math.isfinite(seconds) else 0.0, figures, end, digest, number)
+    return Row(kind, int(step), seconds if math.isfinite(seconds) else 0.0, figures, end, digest)
 
 
 class MetricsFile:
@@ -82,9 +81,8 @@ class MetricsFile:
                     found, left = zlib.crc32(piece, found), left - len(piece)
         return left == 0 and found == digest
 
-    def seek(self, place: int = 0, digest: int = 0, row: int = 0):
+    def seek(self, place: int = 0, digest: int = 0):
         self.place, self.digest = place, digest  # bytes that were read, and their CRC
-        self.row = row  # rows that were read
         self.damaged = 0  # lines behind the place that are none
         self.node: int | None = None  # the file that was read last
 
@@ -106,9 +104,8 @@ class MetricsFile:
                     return
                 self.place += len(line)
                 self.digest = zlib.crc32(line, self.digest)
-                row = row_of(line, self.place, self.digest, self.row)
-                if row is None:
+                row = row_of(line, self.place, self.digest)
+                if row:
+                    yield row
+                else:
                     self.damaged += 1
-                    continue
-                self.row += 1
-                yield row

@@ -53,10 +53,11 @@ class Sending:
         self.last: dict[str, int] = {}  # the last step by kind of row, of those that are wanted
         self.rows = self.again = 0  # sent now; found to be there already after a resume
         self.surplus = 0  # rows that the tracker has and the journal does not know of
-        self.skipped = False  # a row since the last one that was sent
+        self.rewritten = False  # by a resume
         self.whole = True  # what was given so far is written down
         self.turn = Turn(place.folder)
         try:
+            self.others = journals.read_json(place.folder / journals.FILE)
             self.journal = journals.load(place.folder, tracker.target)
             self.choose()
         except BaseException:
@@ -102,44 +103,45 @@ class Sending:
 
     def stand_behind_what_was_sent(self):
         journal = self.journal
-        self.file.seek(journal.bytes, journal.digest, journal.row)
+        self.file.seek(journal.bytes, journal.digest)
         self.last = dict(journal.last)
 
     def align(self, there: int):
         """Stands behind the rows that the tracker has."""
         journal = self.journal
-        if there < journal.sent:
-            self.go_back(there)
+        lost = journal.sent - there
+        if 0 < lost <= len(journal.tail):
+            journal.take_back(lost)
+            journal.known = {}
+            return self.start_over()
+        if lost > 0:
+            self.count_to(there)
         self.surplus = max(0, there - journal.sent)
         self.stand_behind_what_was_sent()
         if not self.file.begins_with(journal.bytes, journal.digest):
             self.read_again()
 
-    def go_back(self, there: int):
-        """Behind row `there`: what was sent after it never arrived."""
-        journal = self.journal
-        journal.pairs = [pair for pair in journal.pairs if pair[0] <= there] or [[0, 0]]
-        pairs, (sent, first) = journal.pairs, journal.pairs[-1]
-        journal.go_back()
-        journal.pairs = pairs
-        self.last = {}
+    def count_to(self, there: int):
+        """Stands behind so many rows of the file."""
+        self.journal.go_back()
         self.file.seek()
+        self.last = {}
         for row in self.file.rows() if there else ():
-            wanted = self.wanted(row)
-            if wanted or row.number < first:
-                self.note_place(row)
-            sent += wanted and row.number >= first
-            if sent >= there and row.number + 1 >= first:
-                break
-        # fewer where the file was cut: what comes there next is surplus
-        journal.sent = sent
+            if self.wanted(row):
+                self.note(row)
+            if self.journal.sent == there:
+                return
 
-    def read_again(self):
-        """A resume cut the file and wrote on: what is in it now is read from its beginning."""
+    def start_over(self):
+        """What is in the file is read from its beginning, and what is known to be sent left out."""
         self.file.seek()
         self.last = {}
         self.journal.known |= self.journal.last
-        self.skipped = True
+
+    def read_again(self):
+        """A resume cut the file and wrote on."""
+        self.rewritten = True
+        self.start_over()
 
     # ---- rows
 
@@ -158,54 +160,49 @@ class Sending:
             del self.journal.known[row.kind]
         return known is not None and row.step <= known
 
-    def note_place(self, row: Row):
-        journal = self.journal
-        journal.bytes, journal.digest, journal.row = row.end, row.digest, row.number + 1
-        journal.last[row.kind] = row.step
+    def note(self, row: Row):
+        self.journal.bytes, self.journal.digest = row.end, row.digest
+        self.journal.note(row.kind, row.step)
 
     def catch_up(self):
         """Sends all whole rows that are there."""
         file = self.file
         if not file.goes_on():
             same = file.begins_with(file.place, file.digest)
-            file.seek(file.place, file.digest, file.row) if same else self.read_again()
+            file.seek(file.place, file.digest) if same else self.read_again()
         chunk, figures = [], 0
         for row in self.file.rows():
             known, wanted = self.was_sent(row), self.wanted(row)
-            wanted = wanted and not known
-            self.again += known
-            if chunk and (known or wanted and figures + len(row.figures) > self.tracker.figures_at_once):
+            self.again += known and self.rewritten
+            if known or not wanted:
+                continue
+            if chunk and figures + len(row.figures) > self.tracker.figures_at_once:
                 self.give(chunk)
                 chunk, figures = [], 0
-            self.skipped |= known
-            if wanted:
-                chunk.append(row)
-                figures += len(row.figures)
+            chunk.append(row)
+            figures += len(row.figures)
         self.give(chunk)
 
     def give(self, rows: list[Row]):
         if not rows:
             return
         journal = self.journal
-        if self.skipped:
-            journal.pairs.append([journal.sent, rows[0].number])
-            self.skipped = False
         self.whole = False
-        there = min(self.surplus, len(rows))
-        if rows[there:]:
-            self.handle.send(rows[there:], journal.sent + there)
-        self.surplus -= there
-        self.rows += len(rows) - there
+        there, first = min(self.surplus, len(rows)), journal.sent
         for row in rows:
-            self.note_place(row)
-        journal.sent += len(rows)
+            self.note(row)
+        # beforehand: after a crash the tracker says how many of them it has
         if not self.handle.late:
             self.save()
+        if rows[there:]:
+            self.handle.send(rows[there:], first + there)
+        self.surplus -= there
+        self.rows += len(rows) - there
         self.whole = True
         self.options.progress(self.place.name, journal.bytes / max(1, self.file.bytes()))
 
     def save(self):
-        journals.save(self.place.folder, self.tracker.target, self.journal)
+        journals.save(self.place.folder, self.tracker.target, self.journal, self.others)
 
     # ---- the end
 

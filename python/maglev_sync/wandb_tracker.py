@@ -138,8 +138,8 @@ class WandbTracker:
         """W&B calls its folders by the second, and what goes into one that is there is lost."""
         above = Path(os.environ.get("WANDB_DIR") or folder) / "wandb"
         made = max((path.stat().st_mtime for path in above.glob("offline-run-*")), default=0.0)
-        while int(made) == int(time.time()):
-            time.sleep(0.02)
+        # files' times are some milliseconds behind the clock
+        time.sleep(max(0.0, min(1.1, made + 1.1 - time.time())))
 
     def remove_half_written(self, folder: Path, journal: Journal):
         """What it has is in metrics.jsonl; where a person has uploaded it all the same, the server has these rows."""

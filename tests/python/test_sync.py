@@ -476,13 +476,13 @@ def test_a_crash_neither_loses_nor_doubles_a_row(tracker, tmp_path, monkeypatch,
     for one in (several.WandbTracker, several.MlflowTracker):
         monkeypatch.setattr(one, "figures_at_once", 20)
     lines = [
-        line for k in range(1, 501) for line in ([row(100 * k), event(100 * k - 50)] if k % 20 == 0 else [row(100 * k)])
+        line for k in range(1, 301) for line in ([row(100 * k), event(100 * k - 50)] if k % 20 == 0 else [row(100 * k)])
     ]
-    run = make_run(tmp_path / "a", lines[:200], state="running")
+    run = make_run(tmp_path / "a", lines[:150], state="running")
     tracker.crash_at, tracker.loses, tracker.torn, tracker.crash = at, loses, bool(loses), crash
     with pytest.raises(crash):
         tracker.send(run)
-        append(run, *lines[200:])
+        append(run, *lines[150:])
         tracker.send(run)
     tracker.crash_at = None
     (run / "metrics.jsonl").write_text("".join(lines))
