@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import struct
 import time
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from maglev_sync.tracker import STEP
 
 MODES = {"": False, "online": False, "run": False, "offline": True, "dryrun": True}
 LONGEST_TAG = 64
+BLOCK, HEADER = 32768, 7
+WRITTEN_S = 60
 
 
 def works_offline(offline: bool) -> bool:
@@ -37,6 +40,29 @@ def tags_of(about: About) -> list[str]:
     if "seed" in facts:
         words.append(f"seed-{facts['seed']}")
     return [word[:LONGEST_TAG] for word in words if word]
+
+
+def last_record(path: Path) -> bytes:
+    """Of a .wandb file: LevelDB's log format, in blocks of 32 KiB, behind a header of seven bytes. Empty: it is torn."""
+    if not path.exists():
+        return b""
+    whole, part = b"", None
+    with open(path, "rb") as file:
+        first = max(0, os.fstat(file.fileno()).st_size // BLOCK - 2) * BLOCK
+        file.seek(first)
+        data, place = file.read(), 0 if first else HEADER
+    while place + HEADER <= len(data):
+        left = BLOCK - place % BLOCK
+        if left < HEADER:
+            place += left
+            continue
+        _, size, kind = struct.unpack_from("<IHB", data, place)
+        place += HEADER + size
+        # 1: whole, 2: its first part, 4: its last one; what began before the bytes that were read is none
+        begun = b"" if kind in (1, 2) else part
+        part = None if begun is None else begun + data[place - size : place]
+        whole = (part or b"") if kind in (1, 4) else whole
+    return whole if place == len(data) else b""
 
 
 class WandbRun:
@@ -63,6 +89,18 @@ class WandbRun:
         if outcome.error:
             self.run.summary.update({"error": outcome.error})
         self.run.finish(exit_code=1 if outcome.state in ("failed", "killed") else 0)
+        if self.late:
+            self.wait_until_written()
+
+    def wait_until_written(self):
+        """Its service goes on writing behind finish()."""
+        record = import_package("wandb.proto.wandb_internal_pb2", "wandb").Record
+        path = Path(self.run.dir).parent / f"run-{self.run.id}.wandb"
+        for _ in range(WRITTEN_S * 100):
+            if record.FromString(last_record(path)).WhichOneof("record_type") == "exit":
+                return
+            time.sleep(0.01)
+        raise Error(f"[{path}] was not written to its end by W&B's service in {WRITTEN_S} s; send it once more")
 
 
 class WandbTracker:

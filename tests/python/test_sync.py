@@ -20,7 +20,7 @@ from conftest import BUILD, HOME
 
 sys.path.insert(0, str(HOME / "python"))
 import maglev_sync  # noqa: E402
-from maglev_sync import several  # noqa: E402
+from maglev_sync import several, wandb_tracker  # noqa: E402
 from maglev_sync.__main__ import main  # noqa: E402
 from maglev_sync.settings import typed  # noqa: E402
 
@@ -292,6 +292,7 @@ def wandb(monkeypatch):
     monkeypatch.delenv("WANDB_DIR", raising=False)
     # folders of the recorder are called by numbers, and no two by the same
     monkeypatch.setattr(several.WandbTracker, "wait_for_a_new_name", lambda self, folder: None)
+    monkeypatch.setattr(wandb_tracker.WandbRun, "wait_until_written", lambda self: None)
     return server
 
 
@@ -890,6 +891,27 @@ def records_of(path, Record):
         if kind in (1, 4):
             yield Record.FromString(record)
             record = b""
+
+
+@pytest.mark.parametrize("size", [1, 100, 32747, 32748, 32749, 40_000, 200_000])
+def test_the_last_record_of_a_file_is_found_and_a_torn_one_is_none(tmp_path, size):
+    """Written by LevelDB's own rules."""
+    data = bytearray(b"header.")
+    for record in (b"a" * 50_000, b"b" * size, b"c" * 9):
+        kind, rest = 0, record
+        while rest or kind == 0:
+            left = 32768 - len(data) % 32768
+            if left < 7:
+                data += bytes(left)
+                continue
+            piece, rest = rest[: left - 7], rest[left - 7 :]
+            kind = (1 if not rest else 2) if kind == 0 else (3 if rest else 4)
+            data += struct.pack("<IHB", 0, len(piece), kind) + piece
+    path = tmp_path / "run.wandb"
+    path.write_bytes(data)
+    assert wandb_tracker.last_record(path) == b"c" * 9
+    path.write_bytes(data[:-1])
+    assert wandb_tracker.last_record(path) == b""
 
 
 @pytest.fixture
