@@ -43,7 +43,7 @@ def tags_of(about: About) -> list[str]:
 
 
 def last_record(path: Path) -> bytes:
-    """Of a .wandb file: LevelDB's log format, in blocks of 32 KiB, behind a header of seven bytes. Empty: it is torn."""
+    """Of a .wandb file: LevelDB's log format, in blocks of 32 KiB, behind a header of 7 bytes. Empty: it is torn."""
     if not path.exists():
         return b""
     whole, part = b"", None
