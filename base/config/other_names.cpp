@@ -153,10 +153,11 @@ std::span<const OtherName> other_names() {
       {{"capture_video", "record_video", "save_video", "render", "render_mode"},
        {},
        "for afterwards here: maglev play RUN --record game.mp4"},
-      {{"track", "wandb", "use_wandb", "wandb_project", "wandb_project_name", "wandb_entity"},
+      {{"track", "wandb", "use_wandb", "wandb_project", "wandb_project_name", "wandb_entity",
+        "mlflow"},
        {},
-       "nothing here: every run writes metrics.jsonl and files for TensorBoard, and maglev watch "
-       "shows its curves"},
+       "for afterwards here: maglev sync RUN --to wandb, or mlflow; maglev watch shows curves "
+       "meanwhile"},
       {{"hardware"}, {}, "layered as a word with a plus: +hardware=NAME"},
       {{"env_id", "env_name", "environment", "gym_id"}, {"env.id"}},
       {{"env", "env_id", "env_name", "environment", "gym_id"},
