@@ -20,14 +20,24 @@ export function element(tag, attributes = {}, ...children) {
 
 const LARGE = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
-/** 1200 as "1.2k"; null as "-". */
-export function short(number) {
+function rounded(number, digits) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "-";
   const size = Math.abs(number);
   for (const [unit, letter] of LARGE) {
-    if (size >= unit) return String(Number((number / unit).toPrecision(4))) + letter;
+    if (size >= unit) return String(Number((number / unit).toPrecision(digits))) + letter;
   }
-  return size !== 0 && size < 1e-4 ? number.toExponential(2) : String(Number(number.toPrecision(4)));
+  return size !== 0 && size < 1e-4 ? number.toExponential(digits - 2) : String(Number(number.toPrecision(digits)));
+}
+
+/** 1200 as "1.2k"; null as "-". */
+export const short = (number) => rounded(number, 4);
+
+/** An axis's numbers, with as many digits as tell them apart. */
+export function axis_labels(numbers) {
+  for (let digits = 4; ; digits++) {
+    const texts = numbers.map((number) => rounded(number, digits));
+    if (digits === 12 || new Set(texts).size >= new Set(numbers).size) return texts;
+  }
 }
 
 /** Seconds as "40 s", "3.5 min", "2 h". */

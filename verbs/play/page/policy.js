@@ -1,5 +1,5 @@
 // What a policy made of a step: actions, value, what it saw and what of that mattered, layers.
-import { colour, element, short } from "/page.js";
+import { axis_labels, colour, element, short } from "/page.js";
 
 const VALUE_STEPS = 200;
 const VALUE_HEIGHT = 130;
@@ -95,7 +95,7 @@ export function draw_value(game, number) {
         cursor: { show: false },
         scales: { x: { time: false } },
         series: [{}, { stroke: colour("curve-0"), width: 1.5, points: { show: false } }],
-        axes: [{ ...lines, size: 26, space: 70 }, { ...lines, size: 56, values: (_, all) => all.map(short) }],
+        axes: [{ ...lines, size: 26, space: 70 }, { ...lines, size: 56, values: (_, all) => axis_labels(all) }],
       },
       [x, y],
       box,

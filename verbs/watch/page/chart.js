@@ -1,5 +1,5 @@
 // One panel: a column's curves by uPlot, their values in words below.
-import { colour, duration, element, short } from "/page.js";
+import { axis_labels, colour, duration, element, short } from "/page.js";
 
 const HEIGHT = 170;
 const STEP = 0.25; // of the range, a key
@@ -70,8 +70,8 @@ export class Chart {
       series,
       bands,
       axes: [
-        { ...lines, space: 70, size: 26, values: (_, all) => all.map(axis === "step" ? short : duration) },
-        { ...lines, size: 56, values: (_, all) => all.map(short) },
+        { ...lines, space: 70, size: 26, values: (_, all) => (axis === "step" ? axis_labels(all) : all.map(duration)) },
+        { ...lines, size: 56, values: (_, all) => axis_labels(all) },
       ],
       cursor: {
         sync: { key: "watch" },
