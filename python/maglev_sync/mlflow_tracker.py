@@ -15,15 +15,14 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 from maglev_sync.errors import Error, import_package
 from maglev_sync.journal import Journal
 from maglev_sync.rows import Row
 from maglev_sync.runs import About, Group, Outcome
 
-# what MLflow takes at once
-METRICS, PARAMS = 1000, 100
+# what MLflow takes at once is 1,000; its client counts the tag of a batch too, and sends what is more behind it
+METRICS, PARAMS = 999, 100
 LONGEST_PARAM, LONGEST_TAG = 6000, 5000
 RUN, ROWS, STATE, ERROR, CHANGED = (f"maglev.{name}" for name in ("run", "rows", "state", "error", "changed"))
 STATUS = {"finished": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "killed": "KILLED"}
@@ -38,9 +37,9 @@ def name_of(name: str) -> str:
     )
 
 
-def without_password(uri: str) -> str:
-    parts = urlsplit(uri)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2])) if parts.netloc else uri
+def without_password(text: str) -> str:
+    """An address, or a text with some: who asks, and what stands behind "?", are left out."""
+    return re.sub(r"(//)[^/\s]*@|\?[^\s'\"]*", r"\1", text)
 
 
 @contextlib.contextmanager
@@ -53,8 +52,10 @@ def reported(what: str):
     try:
         yield
     except kinds as error:
-        reason = " ".join(str(error).split())
+        reason = without_password(" ".join(str(error).split()))
         raise Error(f"[sync] MLflow refused {what}: {reason}") from None
+    except ImportError as error:
+        raise Error(f"[sync] MLflow cannot take {what}: {error}; install that driver into .venv") from None
 
 
 class MlflowRun:

@@ -247,7 +247,7 @@ class Mlflow(Recorder):
 
     def log_batch(self, run_id, metrics=(), params=(), tags=()):
         run = self.store[run_id]
-        assert len(metrics) <= 1000 and len(params) <= 100
+        assert len(metrics) + len(params) + len(tags) <= 1000 and len(params) <= 100
         for param in params:
             assert run.data.params.get(param.key, param.value) == param.value and len(param.value) <= 6000
             run.data.params[param.key] = param.value
@@ -350,6 +350,7 @@ def test_mlflow_gets_settings_rows_tags_and_the_end(mlflow, tmp_path):
     there = mlflow.run("a")
     assert (sent.rows, sent.total, sent.state) == (6, 6, "finished")
     assert sent.url == "http://mlflow.test/#/experiments/0/runs/m0"
+    maglev_sync.sync(run, to="mlflow", uri="postgresql://db/ml?user=u&password=secret")
     assert "secret" not in (run / "sync.json").read_text()
     assert there.data.params["ppo.lr"] == "3e-4" and there.data.params["ppo.network.hidden"] == "[64, 64]"
     tags = there.data.tags
@@ -796,10 +797,10 @@ def test_what_the_tracker_refuses_is_passed_on(wandb, mlflow, tmp_path):
         maglev_sync.sync(run, to="wandb")
 
     def refuse(*words, **more):
-        raise mlflow.module.exceptions.MlflowException("no\nroom")
+        raise mlflow.module.exceptions.MlflowException("no\nroom at http://me:secret@h/x?password=secret or y")
 
     mlflow.log_batch = refuse
-    with pytest.raises(maglev_sync.Error, match="MLflow refused the run a: no room"):
+    with pytest.raises(maglev_sync.Error, match="MLflow refused the run a: no room at http://h/x or y"):
         maglev_sync.sync(run, to="mlflow")
 
 
