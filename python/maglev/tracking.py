@@ -20,5 +20,5 @@ def sync(runs: str | Path | Run | Sequence[str | Path | Run], to: str, **options
     """
     try:
         return maglev_sync.sync(runs, to, **options)
-    except maglev_sync.Error as error:
+    except (maglev_sync.Error, OSError) as error:
         raise _engine.Error(str(error)) from None

@@ -98,6 +98,10 @@ def main(arguments: list[str]) -> int:
         screen.clear()
         print(f"maglev: {error}", file=sys.stderr)
         return 2
+    except OSError as error:
+        screen.clear()
+        print(f"maglev: [sync] {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         screen.clear()
         print("maglev: interrupted; what was sent stays, and the same command goes on", file=sys.stderr)

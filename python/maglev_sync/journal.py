@@ -37,7 +37,7 @@ class Journal:
     base: dict[str, int] = field(default_factory=dict)
     state: str = ""  # the end that was told
     checkpoints: dict[str, str] = field(default_factory=dict)
-    open: str = ""  # a folder that is being written, worth nothing until it is closed
+    open: str = ""  # W&B's folder that is being written, its name alone; worth nothing until it is closed
 
     def go_back(self):
         """Before the first row."""

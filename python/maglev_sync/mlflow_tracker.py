@@ -112,6 +112,9 @@ class MlflowRun:
             if outcome.over:
                 self.client.set_terminated(self.run_id, STATUS.get(outcome.state, "FAILED"), end_time=time)
 
+    def drop(self):
+        """It has nothing open."""
+
 
 class MlflowTracker:
     name = "mlflow"
@@ -170,6 +173,8 @@ class MlflowTracker:
             time = round(1000 * started) or None
             return self.client.create_run(self.experiment, start_time=time, tags={RUN: run_id, **tags}, run_name=name)
         self.client.update_run(found.info.run_id, status="RUNNING", name=name)
+        if ERROR in found.data.tags:
+            self.client.delete_tag(found.info.run_id, ERROR)
         own = [self.entities.RunTag(key, value) for key, value in tags.items() if found.data.tags.get(key) != value]
         if own:
             self.client.log_batch(found.info.run_id, tags=own)

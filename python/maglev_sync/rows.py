@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,14 +24,15 @@ class Row(NamedTuple):
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Neither a truth value nor a whole number that no float can hold."""
+    return isinstance(value, float) or type(value) is int and abs(value) <= sys.float_info.max
 
 
 def row_of(line: bytes, end: int, digest: int) -> Row | None:
     """As the engine reads it (base/metrics/rows.h): None where it is no JSON object with a whole number "step"."""
     try:
         json_row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(json_row, dict) or not is_number(json_row.get("step")):
         return None

@@ -106,7 +106,7 @@ def held(lock: Path) -> bool:
 
 def by_number(path: Path) -> tuple:
     """2 before 10."""
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)], path.name
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", path.name)], path.name
 
 
 def children(folder: Path) -> list[Path]:
@@ -177,12 +177,15 @@ def places_below(folder: Path, depth: int = 0) -> Iterator[Place]:
 def find_places(given: str) -> list[Place]:
     """Of a run, several seeds, a sweep, a study or a folder of them. Throws Error where there is none."""
     folder = Path(os.path.abspath(given))
-    if not folder.is_dir():
-        siblings = [path.name for path in children(folder.parent)] if folder.parent.is_dir() else []
-        raise Error(
-            f"[sync] {given} is no folder of a run; ./maglev runs lists them{did_you_mean(folder.name, siblings)}"
-        )
-    places = list(places_below(folder))
+    try:
+        if not folder.is_dir():
+            siblings = [path.name for path in children(folder.parent)] if folder.parent.is_dir() else []
+            raise Error(
+                f"[sync] {given} is no folder of a run; ./maglev runs lists them{did_you_mean(folder.name, siblings)}"
+            )
+        places = list(places_below(folder))
+    except OSError as error:
+        raise Error(f"[{error.filename}] cannot be read: {error.strerror}; name what is beside it alone") from None
     if not places and not is_group(folder):
         raise Error(
             f"[sync] {given} holds no run: expected a folder with run.json, seeds.json, sweep.json or such below"
@@ -226,8 +229,8 @@ def identity_of(run: Path) -> str:
     """The same wherever the folder lies and however often the run goes on: what began, when, and by which command."""
     status = read_json(run / "run.json")
     try:
-        words = [status["algo"], status["env"], repr(float(status["started"]))]
-    except (KeyError, TypeError, ValueError):
+        words = [str(status["algo"]), str(status["env"]), repr(float(status["started"]))]
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise Error(
             f"[{run}] has no run.json that says what it is and when it began: nothing tells it from other runs; "
             "it is written anew when the run goes on (./maglev train --resume)"
@@ -276,7 +279,7 @@ def read_outcome(place: Place) -> Outcome:
         state = "killed"
     score = read_json(place.trial / "trial.json").get("score") if place.trial else None
     figures = {"trial_score": float(score)} if is_number(score) else {}
-    ended = float(status.get("ended") or status.get("updated") or 0)
+    ended = next((float(status[name]) for name in ("ended", "updated") if is_number(status.get(name))), 0.0)
     return Outcome(state, str(status.get("message") or ""), ended if state != "running" else 0.0, figures)
 
 

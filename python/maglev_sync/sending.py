@@ -221,6 +221,16 @@ class Sending:
             self.handle.close(outcome, max(self.journal.last.values(), default=0))
             self.journal.state, self.journal.open = outcome.state, ""
             self.save()
+        except BaseException:
+            self.drop()
+            raise
+        self.turn.close()
+
+    def drop(self):
+        """Lets go of it, as after a crash."""
+        try:
+            if hasattr(self, "handle"):
+                self.handle.drop()
         finally:
             self.turn.close()
 

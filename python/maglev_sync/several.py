@@ -72,7 +72,7 @@ class Several:
             group_id = self.group_id(place.group) if place.group else ""
             sending.open(group_id, outcome.over or self.options.follow)
         except BaseException:
-            sending.turn.close()
+            sending.drop()
             raise
         self.open[place.folder] = sending
         return sending
@@ -109,7 +109,7 @@ class Several:
                 self.refused.pop(place.folder, None)
             except (Error, OSError) as error:
                 if sending := self.open.pop(place.folder, None):
-                    sending.turn.close()
+                    sending.drop()
                 if self.refused.get(place.folder) != str(error) and len(places) > 1:
                     self.tell(f"{place.name}: not sent, {error}")
                 self.refused[place.folder] = str(error)
@@ -140,7 +140,7 @@ class Several:
             if sending.whole:
                 self.end(folder, Outcome("running"))
             else:
-                sending.turn.close()
+                sending.drop()
 
 
 def check(to: str, options: Options, entity: str | None, offline: bool, uri: str | None):

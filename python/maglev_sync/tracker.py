@@ -29,6 +29,9 @@ class Handle(Protocol):
     def close(self, outcome: Outcome, step: int):
         """Tells how the run stands, at its last step; where it is running, more may come."""
 
+    def drop(self):
+        """Lets go of it, as after a crash. Throws nothing."""
+
 
 class Tracker(Protocol):
     name: str  # "wandb", "mlflow"

@@ -6,6 +6,7 @@ Offline a folder that a crash left half written is removed and made anew from th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -25,6 +26,7 @@ MODES = {"": False, "online": False, "run": False, "offline": True, "dryrun": Tr
 LONGEST_TAG = 64
 BLOCK, HEADER = 32768, 7
 WRITTEN_S = 60
+LOGIN = "`wandb login` or WANDB_API_KEY says who you are, --offline needs neither that nor a network"
 
 
 def works_offline(offline: bool) -> bool:
@@ -32,6 +34,11 @@ def works_offline(offline: bool) -> bool:
     if mode not in MODES:
         raise Error(f"[sync] WANDB_MODE must be online or offline here, got {mode!r}; unset it, or give --offline")
     return offline or MODES[mode]
+
+
+def folder_of_all(run: Path) -> Path:
+    """Where its client makes folders of runs."""
+    return Path(os.environ.get("WANDB_DIR") or run) / "wandb"
 
 
 def tags_of(about: About) -> list[str]:
@@ -65,6 +72,18 @@ def last_record(path: Path) -> bytes:
     return whole if place == len(data) else b""
 
 
+@contextlib.contextmanager
+def reported(what: str, advice: str = "send it once more"):
+    """Errors in one line: W&B's, those of its service and of the packages it stands on have no kind in common."""
+    try:
+        yield
+    except Error:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise Error(f"[sync] W&B did not take {what}: {reason}; {advice}") from error
+
+
 class WandbRun:
     def __init__(self, run, there: int, started: float, late: bool, wandb):
         self.run, self.there, self.late = run, there, late
@@ -72,25 +91,32 @@ class WandbRun:
         self.started, self.wandb = started, wandb
 
     def send(self, rows: list[Row], first: int):
-        for number, row in enumerate(rows, first):
-            times = {STEP: row.step, "_timestamp": self.started + row.seconds}
-            self.run.log({**row.figures, **times}, step=number, commit=True)
+        with reported(f"rows from step {rows[0].step} on"):
+            for number, row in enumerate(rows, first):
+                times = {STEP: row.step, "_timestamp": self.started + row.seconds}
+                self.run.log({**row.figures, **times}, step=number, commit=True)
 
     def checkpoint(self, which: str, folder: Path):
         # names of artifacts are letters, digits, dashes, underscores and dots
         name = re.sub(r"[^\w.-]", "-", f"{self.run.name}-{self.run.id}")
-        artifact = self.wandb.Artifact(f"{name}-{which}", type="model", metadata={"checkpoint": folder.name})
-        for path in sorted(folder.iterdir()):
-            artifact.add_file(str(path))
-        self.run.log_artifact(artifact, aliases=[which, folder.name])
+        with reported(f"the checkpoint {folder.name}"):
+            artifact = self.wandb.Artifact(f"{name}-{which}", type="model", metadata={"checkpoint": folder.name})
+            for path in sorted(folder.iterdir()):
+                artifact.add_file(str(path))
+            self.run.log_artifact(artifact, aliases=[which, folder.name])
 
     def close(self, outcome: Outcome, step: int):
-        self.run.summary.update({"state": outcome.state, **outcome.figures})
-        if outcome.error:
-            self.run.summary.update({"error": outcome.error})
-        self.run.finish(exit_code=1 if outcome.state in ("failed", "killed") else 0)
-        if self.late:
-            self.wait_until_written()
+        with reported("the run's end"):
+            # None takes back the error of a run that went on
+            self.run.summary.update({"state": outcome.state, "error": outcome.error or None, **outcome.figures})
+            self.run.finish(exit_code=1 if outcome.state in ("failed", "killed") else 0)
+            if self.late:
+                self.wait_until_written()
+
+    def drop(self):
+        # else it goes on uploading while the next one of its id begins
+        with contextlib.suppress(Exception):
+            self.run.finish(exit_code=1)
 
     def wait_until_written(self):
         """Its service goes on writing behind finish()."""
@@ -135,54 +161,50 @@ class WandbTracker:
         folder = about.place.folder
         if self.offline:
             self.wait_for_a_new_name(folder)
-            self.remove_half_written(folder, journal)
+            self.remove_half_written(about, journal)
         group = about.place.group
-        run = self.begin(
-            id=about.id,
-            project=self.project,
-            entity=self.entity,
-            name=about.name,
-            group=group.top().name if group else None,
-            job_type=f"trial-{about.facts['trial']}" if "trial" in about.facts else None,
-            tags=tags_of(about),
-            dir=os.environ.get("WANDB_DIR") or str(folder),
-            mode="offline" if self.offline else "online",
-            resume="allow",
-            reinit="create_new",
-            force=not self.offline,
-            settings=self.settings(about, follow),
-        )
-        run.config.update({**typed(about.settings), "maglev": about.facts}, allow_val_change=True)
-        run.define_metric(STEP)
-        run.define_metric("*", step_metric=STEP)
-        if self.offline:
-            journal.open = str(Path(run.dir).parent)
-            journals.save(folder, self.target, journal)
+        with reported(about.name, LOGIN):
+            run = self.wandb.init(
+                id=about.id,
+                project=self.project,
+                entity=self.entity,
+                name=about.name,
+                group=group.top().name if group else None,
+                job_type=f"trial-{about.facts['trial']}" if "trial" in about.facts else None,
+                tags=tags_of(about),
+                dir=os.environ.get("WANDB_DIR") or str(folder),
+                mode="offline" if self.offline else "online",
+                resume="allow",
+                reinit="create_new",
+                force=not self.offline,
+                settings=self.settings(about, follow),
+            )
         there = journal.sent if self.offline else run.starting_step
-        return WandbRun(run, there, about.started, self.offline, self.wandb)
-
-    def begin(self, **how):
+        made = WandbRun(run, there, about.started, self.offline, self.wandb)
         try:
-            return self.wandb.init(**how)
-        # its own, those of its service and of the packages it stands on have no kind in common
-        except Exception as error:
-            reason = " ".join(str(error).split())
-            raise Error(
-                f"[sync] W&B did not take {how['name']}: {reason}; `wandb login` or WANDB_API_KEY says who you are, "
-                "--offline needs neither that nor a network"
-            ) from error
+            if self.offline:
+                journal.open = Path(run.dir).parent.name
+                journals.save(folder, self.target, journal)
+            with reported(f"the settings of {about.name}"):
+                run.config.update({**typed(about.settings), "maglev": about.facts}, allow_val_change=True)
+                run.define_metric(STEP)
+                run.define_metric("*", step_metric=STEP)
+        except BaseException:
+            made.drop()
+            raise
+        return made
 
     def wait_for_a_new_name(self, folder: Path):
         """W&B calls its folders by the second, and what goes into one that is there is lost."""
-        above = Path(os.environ.get("WANDB_DIR") or folder) / "wandb"
-        made = max((path.stat().st_mtime for path in above.glob("offline-run-*")), default=0.0)
+        made = max((path.stat().st_mtime for path in folder_of_all(folder).glob("offline-run-*")), default=0.0)
         # files' times are some milliseconds behind the clock
         time.sleep(max(0.0, min(1.1, made + 1.1 - time.time())))
 
-    def remove_half_written(self, folder: Path, journal: Journal):
+    def remove_half_written(self, about: About, journal: Journal):
         """What it has is in metrics.jsonl; where a person has uploaded it all the same, the server has these rows."""
-        left = Path(journal.open)
-        if left.name.startswith("offline-run-") and left.parent.name == "wandb" and left.is_dir():
+        left = folder_of_all(about.place.folder) / Path(journal.open).name
+        # behind the run's id stands a number after --anew
+        if re.fullmatch(rf"offline-run-\w+-{about.id.partition('-')[0]}(-\d+)?", left.name) and left.is_dir():
             shutil.rmtree(left)
         journal.open = ""
 

@@ -67,7 +67,9 @@ def event(step, value=1.5):
 
 def status(folder, **changes):
     known = json.loads((folder / "run.json").read_text()) if (folder / "run.json").exists() else {}
-    (folder / "run.json").write_text(json.dumps(known | changes))
+    # as the engine: readers find the old one or the new one
+    (folder / "run.json.new").write_text(json.dumps(known | changes))
+    os.replace(folder / "run.json.new", folder / "run.json")
 
 
 def make_run(folder, lines=(), state="finished", seed=1, **changes):
@@ -160,7 +162,7 @@ class WandbRun:
         self.server, self.history, self.unsent = server, {}, {}
         self.how, self.artifacts, self.metrics, self.exits = {}, [], [], []
         self.config = types.SimpleNamespace(update=self.update)
-        self.settings, self.summary = {}, {}
+        self.settings, self.summary, self.folders = {}, {}, {}
 
     def begin(self, how):
         self.how, self.id, self.name, self.url = how, how["id"], how["name"], "https://wandb.test/" + how["id"]
@@ -172,7 +174,12 @@ class WandbRun:
         if how["mode"] == "online":
             self.starting_step = max(self.history, default=-1) + 1
         else:
-            folder = Path(how["dir"]) / "wandb" / f"offline-run-{self.server.inits}-{how['id']}"
+            above = Path(how["dir"]) / "wandb"
+            # what was removed is never uploaded
+            for name in [name for name in self.folders if not (above / name).exists()]:
+                for number in self.folders.pop(name):
+                    del self.history[number]
+            folder = above / f"offline-run-{self.server.inits}-{how['id']}"
             (folder / "files").mkdir(parents=True)
             self.dir = str(folder / "files")
         self.written = {}
@@ -197,6 +204,8 @@ class WandbRun:
         for number, figures in {**self.unsent, **self.written}.items():
             assert number not in self.history
             self.history[number] = figures
+        if self.how["mode"] == "offline":
+            self.folders[Path(self.dir).parent.name] = list(self.written)
         self.unsent, self.written = {}, {}
         self.exits.append(exit_code)
 
@@ -262,6 +271,9 @@ class Mlflow(Recorder):
         for tag in tags:
             run.data.tags[tag.key] = tag.value
         self.rows_sent += len({metric.step for metric in metrics})
+
+    def delete_tag(self, run_id, key):
+        del self.store[run_id].data.tags[key]
 
     def log_metric(self, run_id, key, value, timestamp, step):
         self.log_batch(run_id, metrics=[self.entities.Metric(key, value, timestamp, step)])
@@ -384,6 +396,17 @@ def test_how_a_run_ended_is_told(wandb, mlflow, tmp_path, state, exit_code, mlfl
     assert tags.get("maglev.error") == ("[memory] ppo asked for more" if state == "failed" else None)
 
 
+def test_the_error_of_a_run_that_went_on_is_taken_back(wandb, mlflow, tmp_path):
+    run = make_run(tmp_path / "a", LINES, state="failed", message="no room")
+    for to in ("wandb", "mlflow"):
+        maglev_sync.sync(run, to=to)
+    status(run, state="finished", message="")
+    for to in ("wandb", "mlflow"):
+        maglev_sync.sync(run, to=to)
+    (there,) = wandb.runs.values()
+    assert there.summary["error"] is None and "maglev.error" not in mlflow.run("a").data.tags
+
+
 def test_a_run_that_goes_on_is_left_as_running(wandb, mlflow, tmp_path):
     run = make_run(tmp_path / "a", LINES, state="running")
     for to in ("wandb", "mlflow"):
@@ -468,8 +491,9 @@ def test_a_torn_last_line_waits(tracker, tmp_path):
 
 def test_lines_that_are_no_rows_are_left_out_and_told(tracker, tmp_path):
     run = make_run(tmp_path / "a", [row(100), "\0\0\n", "[1]\n", '{"step": 1.5}\n', '{"step": "3"}\n', row(200)])
+    append(run, "[" * 100_000 + "\n", f'{{"step": {10**400}}}\n', f'{{"step": 300, "seconds": {10**400}}}\n')
     (sent,) = tracker.send(run)
-    assert sent.total == 2 and sent.notes == ("lines of metrics.jsonl that are no rows: 4",)
+    assert sent.total == 3 and sent.notes == ("lines of metrics.jsonl that are no rows: 6",)
 
 
 @pytest.mark.parametrize("at", [1, 2, 7, 30])
@@ -609,9 +633,17 @@ def test_offline_folders_that_a_crash_left_are_removed_and_no_others(wandb, tmp_
         maglev_sync.sync(run, to="wandb", offline=True)
     assert len(list((run / "wandb").iterdir())) == 2
     wandb.crash_at = None
+    run = run.rename(tmp_path / "moved")
+    other = tmp_path / "wandb" / "offline-run-7-other"
+    other.mkdir(parents=True)
     maglev_sync.sync(run, to="wandb", offline=True)
     names = sorted(path.name.split("-")[2] for path in (run / "wandb").iterdir())
     assert names == ["1", "3"] and wandb.steps() == STEPS
+    account = json.loads((run / "sync.json").read_text())
+    next(iter(account.values()))["open"] = str(other)
+    (run / "sync.json").write_text(json.dumps(account))
+    maglev_sync.sync(run, to="wandb", offline=True)
+    assert other.exists()
 
 
 # ---- while it trains
@@ -799,9 +831,29 @@ def test_what_the_tracker_refuses_is_passed_on(wandb, mlflow, tmp_path):
     def refuse(*words, **more):
         raise mlflow.module.exceptions.MlflowException("no\nroom at http://me:secret@h/x?password=secret or y")
 
+    wandb.refuses = ""
+    wandb.crash_at, wandb.crash = wandb.calls + 2, ValueError("mailbox\nclosed")
+    with pytest.raises(maglev_sync.Error, match="W&B did not take rows from step 100 on: mailbox closed"):
+        maglev_sync.sync(run, to="wandb")
+    (there,) = wandb.runs.values()
+    assert there.exits == [1]
+    maglev_sync.sync(run, to="wandb")
+    assert wandb.steps() == STEPS
+
     mlflow.log_batch = refuse
     with pytest.raises(maglev_sync.Error, match="MLflow refused the run a: no room at http://h/x or y"):
         maglev_sync.sync(run, to="mlflow")
+
+
+@pytest.mark.parametrize("where", ["places_below", "read_outcome"])
+def test_what_cannot_be_read_is_one_line(wandb, tmp_path, monkeypatch, capsys, where):
+    def refuse(*words):
+        raise PermissionError(13, "Permission denied", "a/b")
+
+    monkeypatch.setattr(maglev_sync.runs, where, refuse)
+    monkeypatch.setattr(several, where, refuse, raising=False)
+    assert main([str(make_run(tmp_path / "a", LINES, algo=1)), "--to", "wandb"]) == 2
+    assert re.fullmatch(r"maglev: .*a/b.*\n", capsys.readouterr().err)
 
 
 def test_a_missing_package_is_named_with_what_installs_it(tmp_path, monkeypatch):
@@ -948,7 +1000,7 @@ def test_wandb_itself_writes_what_was_sent(wandb_itself, tmp_path):
     )
     assert {record.run.run_id for record in seen["run"]} == {begun.run_id} and begun.host == "elsewhere"
     assert [record.exit.exit_code for record in seen["exit"]] == [0, 0]
-    assert [record.artifact.type for record in seen["artifact"]] == ["model"] or seen["request"]
+    assert [record.artifact.type for record in seen["artifact"]] == ["model"]
     assert not list((group / "seed-2" / "wandb").glob("offline-run-*"))[1:]
 
 
