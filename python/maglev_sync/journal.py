@@ -17,6 +17,7 @@ from maglev_sync.runs import read_json
 
 FILE = "sync.json"
 TAIL = 1000
+ADVICE = "remove it, and the tracker is asked; of W&B offline remove its folders too"
 
 
 @dataclass
@@ -35,14 +36,15 @@ class Journal:
     # the last rows that were sent, by kind and step, and the last step by kind before them: uploads may get lost
     tail: list[list] = field(default_factory=list)
     base: dict[str, int] = field(default_factory=dict)
-    state: str = ""  # the end that was told
+    told: dict = field(default_factory=dict)  # how it stands, as the tracker was told
     checkpoints: dict[str, str] = field(default_factory=dict)
     open: str = ""  # W&B's folder that is being written, its name alone; worth nothing until it is closed
 
     def go_back(self):
         """Before the first row."""
         self.sent = self.bytes = self.digest = 0
-        self.last, self.known, self.tail, self.base, self.state = {}, {}, [], {}, ""
+        self.last, self.known, self.tail, self.base, self.checkpoints = {}, {}, [], {}, {}
+        self.told = {}
 
     def note(self, kind: str, step: int):
         """A row of these was sent."""
@@ -60,15 +62,20 @@ class Journal:
         self.last = {**self.base, **dict(self.tail)}
 
 
+def read_all(folder: Path) -> dict:
+    """By targets."""
+    return read_json(folder / FILE, ADVICE)
+
+
 def load(folder: Path, target: str) -> Journal:
     path = folder / FILE
-    stored = read_json(path).get(target, {})
+    stored = read_all(folder).get(target, {})
     known = {one.name for one in fields(Journal)}
     try:
         return Journal(**{name: value for name, value in stored.items() if name in known})
     except (TypeError, AttributeError):
         raise Error(
-            f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; remove it, and the tracker is asked"
+            f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; {ADVICE}"
         ) from None
 
 
@@ -77,12 +84,13 @@ def save(folder: Path, target: str, journal: Journal, others: dict | None = None
     path = folder / FILE
     plain = asdict(Journal())
     said = {name: value for name, value in asdict(journal).items() if value != plain[name]}
-    content = (read_json(path) if others is None else others) | {target: said}
+    content = (read_all(folder) if others is None else others) | {target: said}
     temporary = folder / f".{FILE}.{os.getpid()}"
     try:
         temporary.write_text(json.dumps(content) + "\n")
         os.replace(temporary, path)
     except OSError as error:
+        temporary.unlink(missing_ok=True)
         raise Error(f"[{path}] cannot be written: {error.strerror}; what was sent is kept there") from None
 
 

@@ -140,6 +140,8 @@ class MlflowTracker:
 
     def address(self, uri: str) -> str:
         """A folder stands for a database in it and its files beside that."""
+        if re.match(r"sqlite:///[^/:]", uri):
+            return f"sqlite:///{os.path.abspath(uri.removeprefix('sqlite:///'))}"
         if "://" in uri or uri in ("databricks", "uc"):
             return uri
         folder = Path(uri.removeprefix("file:")).absolute()
@@ -154,6 +156,7 @@ class MlflowTracker:
 
     def find_experiment(self) -> str:
         found = self.client.get_experiment_by_name(self.project)
+        self.empty = found is None
         if found is None:
             return self.client.create_experiment(self.project, artifact_location=self.artifacts)
         if found.lifecycle_stage != "active":

@@ -71,18 +71,22 @@ class Outcome:
     def over(self) -> bool:
         return self.state != "running"
 
+    def told(self) -> dict:
+        """What is told again where it differs."""
+        return {"state": self.state, **self.figures}
 
-def read_json(path: Path) -> dict:
+
+def read_json(path: Path, advice: str = "it is written anew when training goes on") -> dict:
     try:
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
-        raise Error(
-            f"[{path}] must be JSON that training wrote, got {error}; it is written anew when that goes on"
-        ) from None
+    except OSError as error:
+        raise Error(f"[{path}] cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise Error(f"[{path}] must be JSON, got {error}; {advice}") from None
     if not isinstance(content, dict):
-        raise Error(f"[{path}] must be a JSON object, got a {type(content).__name__}")
+        raise Error(f"[{path}] must be a JSON object, got a {type(content).__name__}; {advice}")
     return content
 
 
@@ -272,15 +276,21 @@ def read_about(place: Place, tracker: str) -> About:
 
 
 def read_outcome(place: Place) -> Outcome:
-    """How the run stands; a running one whose lock nobody holds was killed."""
+    """How the run stands; a running one whose lock nobody holds was killed, and one whose lock is held has not ended."""
+    trains = held(place.folder / "run.lock")
     status = read_json(place.folder / "run.json")
     state = str(status.get("state", "running"))
-    if state == "running" and status.get("host") == socket.gethostname() and not held(place.folder / "run.lock"):
+    if trains:
+        # a resume has its lock before it says so, and an end has it still
+        state = "running"
+    elif state == "running" and status.get("host") == socket.gethostname():
         state = "killed"
     score = read_json(place.trial / "trial.json").get("score") if place.trial else None
     figures = {"trial_score": float(score)} if is_number(score) else {}
     ended = next((float(status[name]) for name in ("ended", "updated") if is_number(status.get(name))), 0.0)
-    return Outcome(state, str(status.get("message") or ""), ended if state != "running" else 0.0, figures)
+    if state == "running":
+        return Outcome(state)
+    return Outcome(state, str(status.get("message") or ""), ended, figures)
 
 
 def group_figures(group: Group) -> dict[str, float]:

@@ -57,7 +57,7 @@ class Sending:
         self.whole = True  # what was given so far is written down
         self.turn = Turn(place.folder)
         try:
-            self.others = journals.read_json(place.folder / journals.FILE)
+            self.others = journals.read_all(place.folder)
             self.journal = journals.load(place.folder, tracker.target)
             self.choose()
         except BaseException:
@@ -67,10 +67,9 @@ class Sending:
     def choose(self):
         """Which of the tracker's runs, and which rows of it."""
         journal, every = self.journal, self.options.every
-        if self.options.anew and (journal.sent or journal.state):
+        if self.options.anew and (journal.sent or journal.told):
             journal.go_back()
             journal.generation += 1
-            journal.checkpoints = {}
         if not journal.sent:
             journal.every = every
         elif every not in (0, journal.every):
@@ -84,7 +83,7 @@ class Sending:
     def nothing_new(self, outcome: Outcome) -> bool:
         """Whether the tracker need not be asked."""
         journal = self.journal
-        told = journal.state == outcome.state != "running" and not journal.open
+        told = outcome.over and journal.told == outcome.told() and not journal.open
         if not told or self.checkpoints_left(outcome) or not self.file.begins_with(journal.bytes, journal.digest):
             return False
         self.stand_behind_what_was_sent()
@@ -98,7 +97,7 @@ class Sending:
             about.id += f"-{self.journal.generation}"
         self.handle = self.tracker.open(about, self.journal, ends)
         self.url = self.handle.url
-        self.journal.state = ""
+        self.journal.told = {}
         self.align(self.handle.there)
 
     def stand_behind_what_was_sent(self):
@@ -110,6 +109,9 @@ class Sending:
         """Stands behind the rows that the tracker has."""
         journal = self.journal
         lost = journal.sent - there
+        if lost > 0 and not there:
+            # it was deleted there
+            journal.checkpoints = {}
         if 0 < lost <= len(journal.tail):
             journal.take_back(lost)
             journal.known = {}
@@ -219,7 +221,7 @@ class Sending:
                 self.handle.checkpoint(which, path)
                 self.journal.checkpoints[which] = path.name
             self.handle.close(outcome, max(self.journal.last.values(), default=0))
-            self.journal.state, self.journal.open = outcome.state, ""
+            self.journal.told, self.journal.open = outcome.told(), ""
             self.save()
         except BaseException:
             self.drop()

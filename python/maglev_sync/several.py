@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,12 +33,33 @@ POLL_S = 1.0
 QUIET_POLLS = 5
 
 
+def first_identity(group: Group) -> str:
+    """Of its first run that says what it is."""
+    for place in members_of(group):
+        with contextlib.suppress(Error):
+            return identity_of(place.folder)
+    raise Error(f"[{group.folder}] holds no run that says what it is")
+
+
+def outcomes_of(group: Group) -> list[Outcome]:
+    """Of those that have begun; one that cannot be read is a failed one."""
+    outcomes = [Outcome("running")] if group_trains(group.folder) else []
+    for place in members_of(group):
+        if (place.folder / "run.json").exists():
+            try:
+                outcomes.append(read_outcome(place))
+            except Error:
+                outcomes.append(Outcome("failed"))
+    return outcomes
+
+
 class Several:
     def __init__(self, given: Sequence[str], tracker: Tracker, options: Options, tell: Callable[[str], None]):
         self.given, self.tracker, self.options, self.tell = given, tracker, options, tell
         self.open: dict[Path, Sending] = {}
         self.sent: dict[Path, Sent] = {}
-        self.groups: dict[str, Group] = {}  # by their ids
+        self.seen: dict[Path, Group] = {}  # groups of runs that were looked at
+        self.groups: dict[str, Group] = {}  # those that are open, by their ids
         self.refused: dict[Path, str] = {}
         self.folders: dict[str, Path] = {}  # by ids of runs
         self.quiet = 0
@@ -47,13 +69,19 @@ class Several:
         parent_id = self.group_id(group.parent) if group.parent else ""
         stored = journals.load(group.folder, self.tracker.target)
         if not stored.id:
-            begun = next(place for place in members_of(group) if (place.folder / "run.json").exists())
-            stored.id = f"{group.kind}-{identity_of(begun.folder)}"
-            journals.save(group.folder, self.tracker.target, stored)
+            stored.id = f"{group.kind}-{first_identity(group)}"
         if stored.id not in self.groups:
+            # until it is closed
+            stored.told = {}
+            journals.save(group.folder, self.tracker.target, stored)
             self.tracker.open_group(group, stored.id, parent_id)
             self.groups[stored.id] = group
         return stored.id
+
+    def see(self, group: Group | None):
+        while group:
+            self.seen[group.folder] = group
+            group = group.parent
 
     def begin(self, place: Place, outcome: Outcome) -> Sending | None:
         """None where all was sent before."""
@@ -64,7 +92,8 @@ class Several:
                 raise Error(
                     f"[{place.folder}] is a copy of the run {other}, which is sent; send the one that is to go on alone"
                 )
-            if sending.nothing_new(outcome):
+            self.see(place.group)
+            if not self.tracker.empty and sending.nothing_new(outcome):
                 self.sent[place.folder] = sending.sent(outcome)
                 self.tell(self.sent[place.folder].line())
                 sending.turn.close()
@@ -86,9 +115,10 @@ class Several:
             return
         if sending.id != identity_of(place.folder):
             raise Error(f"[{place.folder}] holds another run now than the one that was followed; send it anew")
-        over = outcome.over and not held(place.folder / "run.lock")
+        # its score comes behind its end
+        tried = place.trial is not None and held(place.trial / "trial.lock")
         sending.catch_up()
-        if over or not self.options.follow:
+        if outcome.over and not tried or not self.options.follow:
             self.end(place.folder, outcome)
 
     def end(self, folder: Path, outcome: Outcome):
@@ -110,7 +140,8 @@ class Several:
             except (Error, OSError) as error:
                 if sending := self.open.pop(place.folder, None):
                     sending.drop()
-                if self.refused.get(place.folder) != str(error) and len(places) > 1:
+                waits = self.options.follow and held(place.folder / "run.lock")
+                if self.refused.get(place.folder) != str(error) and (len(places) > 1 or waits):
                     self.tell(f"{place.name}: not sent, {error}")
                 self.refused[place.folder] = str(error)
 
@@ -124,15 +155,26 @@ class Several:
         folders = [Path(one) for one in self.given if is_group(Path(one))]
         folders += [group.folder for group in self.groups.values()]
         trains = bool(self.open) or any(map(group_trains, folders))
+        trains = trains or any(held(folder / "run.lock") for folder in self.refused)
         self.quiet = 0 if trains else self.quiet + 1
         return trains or bool(folders) and self.quiet < QUIET_POLLS
 
     def close_groups(self):
-        for group_id, group in self.groups.items():
-            outcomes = [read_outcome(place) for place in members_of(group) if (place.folder / "run.json").exists()]
-            if group_trains(group.folder):
-                outcomes.append(Outcome("running"))
-            self.tracker.close_group(group_id, group_outcome(group, outcomes))
+        """Tells how they stand, where that was not told; those within others first, which open them."""
+        for group in sorted(self.seen.values(), key=lambda group: -len(group.folder.parts)):
+            try:
+                self.close_group(group)
+            except Error as error:
+                self.refused[group.folder] = str(error)
+
+    def close_group(self, group: Group):
+        outcome = group_outcome(group, outcomes_of(group))
+        if journals.load(group.folder, self.tracker.target).told == outcome.told():
+            return
+        self.tracker.close_group(self.group_id(group), outcome)
+        stored = journals.load(group.folder, self.tracker.target)
+        stored.told = outcome.told()
+        journals.save(group.folder, self.tracker.target, stored)
 
     def leave(self):
         """Lets go of what is open, as it stands; what was interrupted within a batch is as after a crash."""
@@ -201,7 +243,7 @@ def sync(
     work = Several(given, tracker, options, tell)
     try:
         work.once()
-        if follow and not work.refused:
+        if follow:
             work.follow(poll_s)
     except KeyboardInterrupt:
         work.leave()

@@ -37,6 +37,7 @@ class Tracker(Protocol):
     name: str  # "wandb", "mlflow"
     target: str  # which tracker and project, without passwords
     figures_at_once: int
+    empty: bool  # it has nothing of the project
 
     def open(self, about: About, journal: Journal, follow: bool) -> Handle:
         """Makes the run, or goes on with it; `follow`: it stays open until it ends."""

@@ -132,6 +132,7 @@ class WandbRun:
 class WandbTracker:
     name = "wandb"
     figures_at_once = 20_000
+    empty = False  # whether it is, only a run's own figures say
 
     def __init__(self, project: str, entity: str | None, offline: bool):
         self.project, self.entity = project, entity
@@ -139,7 +140,9 @@ class WandbTracker:
         # its makers are not told how their client does, so that offline nobody is asked for
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         self.wandb = import_package("wandb", "wandb")
-        self.target = f"wandb{'-offline' if self.offline else ''}:{entity or ''}/{project}"
+        server = os.environ.get("WANDB_BASE_URL", "")
+        where = "-offline" if self.offline else f"@{server}" if server else ""
+        self.target = f"wandb{where}:{entity or ''}/{project}"
 
     def settings(self, about: About, ends: bool):
         """Of the run that was made, not of the machine and the program that send it."""

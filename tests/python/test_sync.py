@@ -2,6 +2,7 @@
 where the packages are installed their own files are read back."""
 
 import collections
+import fcntl
 import json
 import math
 import os
@@ -528,6 +529,23 @@ def test_where_what_was_sent_is_forgotten_the_tracker_is_asked(wandb, mlflow, tm
         assert (sent.rows, sent.total) == (0, 5) and len(server.steps()) == 5
 
 
+def test_another_server_and_a_store_that_was_deleted_get_all(wandb, mlflow, tmp_path, monkeypatch):
+    run = make_run(tmp_path / "a", LINES)
+    checkpoint(run, 300)
+    for _ in range(2):
+        maglev_sync.sync(run, to="mlflow", checkpoints=True)
+        assert len(mlflow.steps()) == 5 and len(mlflow.run("a").artifacts) == 1
+        mlflow.store.clear(), mlflow.experiments.clear()
+    maglev_sync.sync(run, to="wandb")
+    wandb.runs.clear()
+    monkeypatch.setenv("WANDB_BASE_URL", "https://other.test")
+    maglev_sync.sync(run, to="wandb")
+    assert wandb.steps() == STEPS
+    monkeypatch.chdir(tmp_path)
+    maglev_sync.sync(run, to="mlflow", uri="sqlite:///x/all.db")
+    assert f'"mlflow:sqlite:///{tmp_path}/x/all.db:maglev"' in (run / "sync.json").read_text()
+
+
 def test_a_moved_run_is_the_same_and_a_new_one_in_its_place_another(tracker, tmp_path):
     tracker.send(make_run(tmp_path / "a", LINES))
     os.rename(tmp_path / "a", tmp_path / "a.old-1")
@@ -685,6 +703,30 @@ def test_an_interrupted_follow_keeps_what_was_sent(tracker, tmp_path, monkeypatc
     assert (sent.rows, sent.total) == (1, 6)
 
 
+@pytest.mark.parametrize("begins", ["sent", "refused"])
+def test_follow_goes_on_while_the_lock_is_held(wandb, tmp_path, monkeypatch, begins):
+    """Just behind a resume, which has not said so yet, and behind a hiccup of the tracker."""
+    run, told, naps = make_run(tmp_path / "a", LINES), [], []
+    if begins == "sent":
+        maglev_sync.sync(run, to="wandb")
+    else:
+        wandb.refuses = "no network"
+    lock = open(run / "run.lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+    def train(seconds):
+        naps.append(seconds)
+        wandb.refuses = ""
+        append(run, row(400 + len(naps)))
+        if len(naps) == 3:
+            lock.close()
+
+    monkeypatch.setattr(several.time, "sleep", train)
+    (sent,) = maglev_sync.sync(run, to="wandb", follow=True, tell=told.append)
+    assert len(naps) == 3 and wandb.steps() == [*STEPS, 401, 402, 403] and sent.state == "finished"
+    assert ("no network" in "".join(told)) == (begins == "refused")
+
+
 def test_another_run_in_the_folder_is_not_mixed_in(wandb, tmp_path, monkeypatch):
     run = make_run(tmp_path / "a", LINES, state="running")
 
@@ -746,6 +788,32 @@ def test_a_sweep_is_a_group_with_scores(wandb, mlflow, tmp_path):
     assert len(mlflow.store) == 4
     assert [(m.key, m.value) for m in mlflow.run("s").metrics.values()] == [("best_score", 7.25)]
     assert mlflow.run("s/trial-1").data.tags["trial"] == "1"
+    # a score comes behind the end of its run
+    (sweep / "trials" / "10" / "trial.json").write_text('{"number": 10, "state": "finished", "score": 9.5}')
+    for to in ("wandb", "mlflow"):
+        maglev_sync.sync(sweep, to=to)
+    assert runs["s/trial-10"].summary["trial_score"] == 9.5
+    assert [(m.key, m.value) for m in mlflow.run("s").metrics.values()][1:] == [("best_score", 9.5)]
+
+
+def test_a_group_whose_end_was_not_told_is_told_next_time(mlflow, tmp_path, monkeypatch):
+    group = make_seeds(tmp_path / "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(several.Several, "close_groups", lambda self: None)
+        maglev_sync.sync(group, to="mlflow")
+    assert mlflow.run("a").info.status == "RUNNING"
+    calls = mlflow.calls
+    for _ in range(2):
+        maglev_sync.sync(group, to="mlflow")
+        assert mlflow.run("a").info.status == "FINISHED" and mlflow.calls == calls + 1
+
+
+def test_a_damaged_member_spoils_no_group(mlflow, tmp_path):
+    group = make_seeds(tmp_path / "a", seeds=(1, 2, 3))
+    (group / "seed-1" / "run.json").write_text("{")
+    with pytest.raises(maglev_sync.Error, match="seed-1/run.json. must be JSON"):
+        maglev_sync.sync(group, to="mlflow")
+    assert len(mlflow.store) == 3 and mlflow.run("a").info.status == "FAILED"
 
 
 def test_seeds_of_trials_lie_below_them(wandb, mlflow, tmp_path):
@@ -775,17 +843,16 @@ def test_a_folder_of_all_is_sent_and_what_is_refused_keeps_no_other_from_it(wand
     assert any(line.startswith("broken: not sent, ") for line in told)
 
 
-def test_follow_waits_for_seeds_that_have_not_begun(wandb, tmp_path):
-    group = make_seeds(tmp_path / "a", seeds=(1,))
+def test_follow_waits_for_seeds_that_have_not_begun(wandb, tmp_path, monkeypatch):
+    group, naps = make_seeds(tmp_path / "a", seeds=(1,)), []
 
-    def begin():
-        time.sleep(0.02)
-        make_run(group / "seed-2", LINES, seed=2)
+    def begin(seconds):
+        naps.append(seconds)
+        if len(naps) == 3:
+            make_run(group / "seed-2", LINES, seed=2)
 
-    beginning = threading.Thread(target=begin)
-    beginning.start()
-    sent = maglev_sync.sync(group, to="wandb", follow=True, poll_s=0.02)
-    beginning.join()
+    monkeypatch.setattr(several.time, "sleep", begin)
+    sent = maglev_sync.sync(group, to="wandb", follow=True)
     assert [one.name for one in sent] == ["a/seed-1", "a/seed-2"]
 
 
@@ -866,9 +933,25 @@ def test_a_missing_package_is_named_with_what_installs_it(tmp_path, monkeypatch)
 
 def test_a_damaged_account_of_what_was_sent_is_told(tracker, tmp_path):
     run = make_run(tmp_path / "a", LINES)
-    (run / "sync.json").write_text("[]")
-    with pytest.raises(maglev_sync.Error, match=r"sync.json\] must be a JSON object"):
+    for content in ("[]", "{", '{"%s": 1}'):
+        (run / "sync.json").unlink(missing_ok=True)
+        shutil.rmtree(run / "wandb", ignore_errors=True)
         tracker.send(run)
+        target = next(iter(json.loads((run / "sync.json").read_text())))
+        (run / "sync.json").write_text(content.replace("%s", target))
+        with pytest.raises(maglev_sync.Error, match=r"sync.json\] must .*; remove it, and the tracker is asked"):
+            tracker.send(run)
+
+
+def test_an_account_that_cannot_be_written_leaves_nothing(mlflow, tmp_path, monkeypatch):
+    def refuse(*paths):
+        raise OSError(28, "No space left on device")
+
+    run = make_run(tmp_path / "a", LINES)
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(maglev_sync.Error, match="sync.json. cannot be written: No space left"):
+        maglev_sync.sync(run, to="mlflow")
+    assert not list(run.glob(".sync.json*"))
 
 
 def test_help_says_what_there_is():
