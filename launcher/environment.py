@@ -135,12 +135,14 @@ def requirement_lines(name: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def pip_install(requirements: list[str], log, what: str, alone: bool = False) -> str:
+def pip_install(
+    requirements: list[str], log, what: str, alone: bool = False, exact: bool = False
+) -> str:
     """Installs what is not met; returns why it failed, or an empty string. Never replaces torch.
 
-    With `alone` exactly these versions, without the packages they ask for.
+    With `exact` these versions alone will do; with `alone` too, and the packages they ask for are left out.
     """
-    wanted = unmet(requirements, exact=alone)
+    wanted = unmet(requirements, exact=exact or alone)
     if not wanted:
         return ""
     if no_install():
@@ -299,18 +301,19 @@ TRACKERS = ("wandb", "mlflow")
 
 
 def ensure_tracker(name: str):
-    """The packages of an experiment tracker in .venv; the lock is held. They never replace torch."""
-    ensure_setup()
+    """The packages of an experiment tracker in .venv, which needs nothing else for it; the lock is held."""
     with open(SETUP_LOG, "a") as log:
-        why = pip_install(requirement_lines(f"requirements-{name}.txt"), log, f"what {name} needs")
+        make_venv(log)
+        wanted = requirement_lines(f"requirements-{name}.txt")
+        why = pip_install(wanted, log, f"what {name} needs", exact=True)
     if why:
         raise Failure(f"[setup] {why}")
 
 
 def has_tracker(name: str) -> bool:
     """Whether there is nothing to fetch; takes no lock."""
-    return setup_is_current(read_json(SETUP_STATE), False) and not unmet(
-        requirement_lines(f"requirements-{name}.txt")
+    return VENV_PYTHON.exists() and not unmet(
+        requirement_lines(f"requirements-{name}.txt"), exact=True
     )
 
 

@@ -3,6 +3,7 @@ Python's venv and pip are real, torch and numpy are a folder that looks like the
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -79,11 +80,14 @@ class Checkout:
         (self.torch / "lib" / "libtorch_cpu.so").touch()
         (self.torch / "version.py").write_text("__version__ = '2.13.0'\ncuda = None\n")
         tests = (home / "requirements-test.txt").read_text().split("\n")
-        for name in ["numpy", *[line.split("==")[0] for line in tests if "==" in line]]:
+        # a tracker's are wanted in their versions
+        trackers = "".join((home / f"requirements-{name}.txt").read_text() for name in ("wandb", "mlflow"))
+        versions = dict(re.findall(r"^([\w-]+)==(\S+)", trackers, re.M))
+        for name in {"numpy", *versions, *[line.split("==")[0] for line in tests if "==" in line]}:
             package = self.torch.parent / f"{name.replace('-', '_')}-2.0.0.dist-info"
             package.mkdir()
             (package / "METADATA").write_text(
-                f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.0.0\n"
+                f"Metadata-Version: 2.1\nName: {name}\nVersion: {versions.get(name, '2.0.0')}\n"
             )
         pytest_stub = self.torch.parent / "pytest"
         pytest_stub.mkdir()
@@ -371,14 +375,21 @@ def test_sync_explains_itself_before_any_set_up(fresh, words):
 
 @pytest.mark.parametrize("package", ["wandb", "mlflow-skinny"])
 def test_sync_names_the_packages_of_a_tracker_that_are_missing(made, package):
-    found = made.torch.parent / f"{package.replace('-', '_')}-2.0.0.dist-info"
-    aside = found.with_name("aside")
-    found.rename(aside)
+    found = made.torch.parent / f"{package.replace('-', '_')}-2.0.0.dist-info" / "METADATA"
+    whole = found.read_text()
     try:
-        done = made.run("sync", "runs/a", "--to", package.split("-")[0])
-        assert done.returncode == 2 and f"missing Python packages: {package}==" in done.err
+        for text in (f"Metadata-Version: 2.1\nName: {package}\nVersion: 2.0.0\n", None):
+            found.write_text(text) if text else found.unlink()
+            done = made.run("sync", "runs/a", "--to", package.split("-")[0])
+            assert done.returncode == 2 and f"missing Python packages: {package}==" in done.err
     finally:
-        aside.rename(found)
+        found.write_text(whole)
+
+
+def test_sync_wants_no_set_up(anew):
+    done = anew.run("sync", "runs/a", "--to", "wandb")
+    assert done.returncode == 2 and "runs/a is no folder of a run" in done.err
+    assert not (anew.folder / ".venv" / "maglev.json").exists()
 
 
 def test_sync_builds_nothing_and_hands_over_in_the_same_folder(made, tmp_path):
