@@ -91,6 +91,9 @@ def stop(number, frame):
 
 def main(arguments: list[str]) -> int:
     screen = Screen()
+    # a wrong address is told in seconds; of what was sent nothing is lost
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     try:
         given = vars(parser().parse_args(arguments))
         sync(given.pop("runs"), given.pop("to"), **given, tell=screen.tell, progress=screen.progress)
@@ -104,7 +107,8 @@ def main(arguments: list[str]) -> int:
         return 2
     except KeyboardInterrupt:
         screen.clear()
-        print("maglev: interrupted; what was sent stays, and the same command goes on", file=sys.stderr)
+        again = "it without --anew" if "--anew" in arguments else "the same command"
+        print(f"maglev: interrupted; what was sent stays, and {again} goes on", file=sys.stderr)
         return 130
     return 0
 

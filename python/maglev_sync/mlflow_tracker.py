@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import os
 import posixpath
 import re
@@ -123,11 +122,7 @@ class MlflowTracker:
     def __init__(self, project: str, uri: str | None):
         # nothing is told to others than the one who was named
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        # a wrong address is told in seconds; of what was sent nothing is lost
-        os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
         mlflow = import_package("mlflow", "mlflow")
-        for name in ("mlflow", "alembic"):
-            logging.getLogger(name).setLevel(logging.WARNING)
         self.entities = import_package("mlflow.entities", "mlflow")
         self.artifacts: str | None = None
         self.uri = self.address(uri or mlflow.get_tracking_uri())

@@ -175,7 +175,9 @@ def places_below(folder: Path, depth: int = 0) -> Iterator[Place]:
         yield from seeds_of(group, folder.parent if group.parent else None)
     elif depth < DEEPEST:
         for child in children(folder):
-            yield from places_below(child, depth + 1)
+            # W&B's own, which has a config.yaml too
+            if child.name != "wandb":
+                yield from places_below(child, depth + 1)
 
 
 def find_places(given: str) -> list[Place]:
@@ -222,7 +224,7 @@ def reproduce_facts(run: Path) -> dict[str, str]:
     }
     path = run / "reproduce.md"
     facts = {}
-    for line in path.read_text(errors="replace").splitlines() if path.exists() else ():
+    for line in path.read_text("utf-8", "replace").splitlines() if path.exists() else ():
         name, colon, value = line.removeprefix("- ").partition(": ")
         if line.startswith("- ") and colon and name in wanted:
             facts[wanted[name]] = value.strip()
@@ -241,14 +243,14 @@ def identity_of(run: Path) -> str:
         ) from None
     # seeds and trials begin in the same second; resumes add to the end of the file
     path = run / "reproduce.md"
-    words.append(path.read_text(errors="replace").split("\n## Continued")[0].strip() if path.exists() else "")
+    words.append(path.read_text("utf-8", "replace").split("\n## Continued")[0].strip() if path.exists() else "")
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
 
 
 def run_seed(run: Path) -> str:
     """The line `seed:` of config.yaml."""
     path = run / "config.yaml"
-    found = re.search(r"^seed:\s*(\S+)", path.read_text(errors="replace"), re.M) if path.exists() else None
+    found = re.search(r"^seed:\s*(\S+)", path.read_text("utf-8", "replace"), re.M) if path.exists() else None
     return found.group(1) if found else ""
 
 
@@ -314,24 +316,24 @@ def group_outcome(group: Group, outcomes: list[Outcome]) -> Outcome:
     return Outcome(state, ended=max((outcome.ended for outcome in outcomes), default=0.0), figures=group_figures(group))
 
 
-def whole_checkpoint(folder: Path) -> bool:
-    """Whether its manifest is there and its tensors are as long as that says."""
+def checkpoint_sequence(folder: Path) -> int:
+    """Its place among those that were saved; -1 where it is not whole: its tensors are not as long as it says."""
     try:
-        manifest = json.loads((folder / "manifest.json").read_text())
-        return (folder / "state.safetensors").stat().st_size == manifest["state_file"]["bytes"]
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        whole = (folder / "state.safetensors").stat().st_size == manifest["state_file"]["bytes"]
+        return int(manifest["sequence"]) if whole else -1
     except (OSError, ValueError, KeyError, TypeError):
-        return False
+        return -1
 
 
 def checkpoints_of(run: Path) -> dict[str, Path]:
-    """The newest one as "final" and that of the link `best`, where they are whole."""
+    """The one that was saved last as "final" and that of the link `best`, where they are whole."""
     folder = run / "checkpoints"
     found = {}
-    for step in sorted(folder.glob("step_*"), reverse=True):
-        if whole_checkpoint(step):
-            found["final"] = step
-            break
+    newest = max(folder.glob("step_*"), key=checkpoint_sequence, default=folder)
+    if checkpoint_sequence(newest) >= 0:
+        found["final"] = newest
     best = folder / "best"
-    if best.is_dir() and whole_checkpoint(best):
+    if checkpoint_sequence(best) >= 0:
         found["best"] = best.resolve()
     return found

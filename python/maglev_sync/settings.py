@@ -35,7 +35,7 @@ def read_settings(run: Path, tracker: str) -> dict:
     # both trackers' packages bring it
     yaml = import_package("yaml", tracker)
     try:
-        settings = yaml.load(path.read_text(), Loader=yaml.BaseLoader)
+        settings = yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise Error(
