@@ -185,6 +185,14 @@ def pip_install(
     )
 
 
+def check_python():
+    if sys.version_info < MIN_PYTHON:
+        raise Failure(
+            f"[setup] Python >= {MIN_PYTHON[0]}.{MIN_PYTHON[1]} is needed, this is "
+            f"{sys.version_info[0]}.{sys.version_info[1]}: start it as python3.x ./maglev"
+        )
+
+
 def make_venv(log):
     """A working .venv: kept if its pip runs, made anew otherwise."""
     if output_of(str(VENV_PYTHON), "-m", "pip", "--version"):
@@ -302,6 +310,7 @@ TRACKERS = ("wandb", "mlflow")
 
 def ensure_tracker(name: str):
     """The packages of an experiment tracker in .venv, which needs nothing else for it; the lock is held."""
+    check_python()
     with open(SETUP_LOG, "a") as log:
         make_venv(log)
         wanted = requirement_lines(f"requirements-{name}.txt")
@@ -372,11 +381,7 @@ def ensure_setup(tests: bool = False, whole: bool = False) -> dict:
     missing = [one for one in BY_CHOICE if not state.get(one.package)]
     if setup_is_current(state, tests) and not (whole and missing):
         return state
-    if sys.version_info < MIN_PYTHON:
-        raise Failure(
-            f"[setup] Python >= {MIN_PYTHON[0]}.{MIN_PYTHON[1]} is needed, this is "
-            f"{sys.version_info[0]}.{sys.version_info[1]}: start it as python3.x ./maglev"
-        )
+    check_python()
     with open(SETUP_LOG, "w") as log:
         if not setup_is_current(state, False):
             # without a state file an interrupted set-up is repaired by the next one

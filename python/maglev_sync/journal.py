@@ -74,9 +74,7 @@ def load(folder: Path, target: str) -> Journal:
     try:
         return Journal(**{name: value for name, value in stored.items() if name in known})
     except (TypeError, AttributeError):
-        raise Error(
-            f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; {ADVICE}"
-        ) from None
+        raise Error(f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; {ADVICE}") from None
 
 
 def save(folder: Path, target: str, journal: Journal, others: dict | None = None):

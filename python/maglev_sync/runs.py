@@ -278,7 +278,7 @@ def read_about(place: Place, tracker: str) -> About:
 
 
 def read_outcome(place: Place) -> Outcome:
-    """How the run stands; a running one whose lock nobody holds was killed, and one whose lock is held has not ended."""
+    """How the run stands: one whose lock is held has not ended, and one that runs here by its word alone was killed."""
     trains = held(place.folder / "run.lock")
     status = read_json(place.folder / "run.json")
     state = str(status.get("state", "running"))

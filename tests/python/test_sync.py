@@ -562,7 +562,8 @@ def test_a_moved_run_is_the_same_and_a_new_one_in_its_place_another(tracker, tmp
 
 
 def test_copies_of_a_run_are_not_mixed(tracker, tmp_path):
-    shutil.copytree(make_run(tmp_path / "runs" / "a", LINES), tmp_path / "runs" / "b")
+    shutil.copytree(make_run(tmp_path / "runs" / "a", LINES, algo=1), tmp_path / "runs" / "b")
+    (tmp_path / "runs" / "c²").mkdir()
     with pytest.raises(maglev_sync.Error, match="b] is a copy of the run .*a, which is sent"):
         tracker.send(tmp_path / "runs")
     assert len(tracker.steps()) == 5
@@ -892,7 +893,7 @@ def test_what_is_wrong_is_one_line(wandb, mlflow, tmp_path, monkeypatch, capsys,
     assert said.startswith("maglev: ") and said.count("\n") == 1 and re.search(expected, said), said
 
 
-def test_what_the_tracker_refuses_is_passed_on(wandb, mlflow, tmp_path):
+def test_what_the_tracker_refuses_is_passed_on(wandb, mlflow, tmp_path, monkeypatch):
     run = make_run(tmp_path / "a", LINES)
     wandb.refuses = "no API key\nconfigured"
     with pytest.raises(maglev_sync.Error, match="W&B did not take a: no API key configured; `wandb login`"):
@@ -902,6 +903,9 @@ def test_what_the_tracker_refuses_is_passed_on(wandb, mlflow, tmp_path):
         raise mlflow.module.exceptions.MlflowException("no\nroom at http://me:secret@h/x?password=secret or y")
 
     wandb.refuses = ""
+    with monkeypatch.context() as patched, pytest.raises(maglev_sync.Error, match="W&B did not take a: .*; `wandb login`"):
+        patched.delattr(wandb.module, "Settings")
+        maglev_sync.sync(run, to="wandb")
     wandb.crash_at, wandb.crash = wandb.calls + 2, ValueError("mailbox\nclosed")
     with pytest.raises(maglev_sync.Error, match="W&B did not take rows from step 100 on: mailbox closed"):
         maglev_sync.sync(run, to="wandb")
@@ -922,7 +926,7 @@ def test_what_cannot_be_read_is_one_line(wandb, tmp_path, monkeypatch, capsys, w
 
     monkeypatch.setattr(maglev_sync.runs, where, refuse)
     monkeypatch.setattr(several, where, refuse, raising=False)
-    assert main([str(make_run(tmp_path / "a", LINES, algo=1)), "--to", "wandb"]) == 2
+    assert main([str(make_run(tmp_path / "a", LINES)), "--to", "wandb"]) == 2
     assert re.fullmatch(r"maglev: .*a/b.*\n", capsys.readouterr().err)
 
 
@@ -1118,6 +1122,24 @@ def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(wandb_itself, 
     process.wait()
     subprocess.run(words, env=env, stdin=subprocess.DEVNULL, check=True, timeout=60)
     assert [history["_step"] for history in histories_of(run)] == list(range(3000))
+
+
+def test_wandb_itself_goes_on_with_what_it_refused(wandb_itself, tmp_path, monkeypatch):
+    """In the same process, as --follow does."""
+    run = make_run(tmp_path / "a", [row(100 * k) for k in range(1, 101)])
+    log = wandb_itself.Run.log
+
+    def refuse(self, figures, step, commit):
+        if step == 50:
+            raise ValueError("closed")
+        log(self, figures, step=step, commit=commit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(wandb_itself.Run, "log", refuse)
+        with pytest.raises(maglev_sync.Error, match="W&B did not take rows from step 100 on: closed"):
+            maglev_sync.sync(run, to="wandb", offline=True)
+    maglev_sync.sync(run, to="wandb", offline=True)
+    assert [history["_step"] for history in histories_of(run)] == list(range(100))
 
 
 @pytest.fixture(scope="module")
