@@ -227,7 +227,8 @@ def checkout(tmp_path_factory):
     (here / ".build").mkdir()
     (here / ".build" / "release").symlink_to(BUILD)
     (here / "pyproject.toml").write_bytes((HOME / "pyproject.toml").read_bytes())
-    shutil.copytree(HOME / "python" / "maglev", here / "python" / "maglev")
+    for package in ["maglev", "maglev_sync"]:
+        shutil.copytree(HOME / "python" / package, here / "python" / package)
     return here
 
 
