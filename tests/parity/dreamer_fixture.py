@@ -14,7 +14,6 @@ import sys
 import torch
 import torch.nn.functional as F
 
-torch.set_default_dtype(torch.float64)
 DTYPES = {torch.float64: "f64", torch.int64: "i64", torch.uint8: "u8"}
 MULTIPLES = (2, 3, 4, 4)
 BINS = 255
@@ -475,6 +474,7 @@ def write(path, options, numbers, tensors):
 
 
 def main():
+    torch.set_default_dtype(torch.float64)
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[2:] or CASES:

@@ -8,7 +8,6 @@ import fcntl
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -36,19 +35,6 @@ def turn_of(worker, tmp_path_factory):
     with open(tmp_path_factory.getbasetemp().parent / f"turn_of_{worker}", "w") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         yield
-
-
-@pytest.fixture(autouse=True)
-def in_f32():
-    """Fixtures of other tests in the same process may have torch's default otherwise."""
-    torch = sys.modules.get("torch")
-    if torch is None:
-        yield
-        return
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
-    yield
-    torch.set_default_dtype(before)
 
 
 WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

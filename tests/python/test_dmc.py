@@ -150,12 +150,19 @@ def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(eng
     judged = engine("eval", whole, "--episodes", "1", "env.task=run")
     assert judged.returncode == 0 and "with env.tasks=all an episode is of any" in judged.stderr, judged.stderr
 
+    def judged_by_task(*words):
+        judged = {}
+        for task in ("stand", "walk", "run"):
+            done = engine("eval", *words, "--episodes", "4", "--json", "env.tasks=told", f"env.task={task}")
+            assert done.returncode == 0, done.stderr
+            judged[task] = json.loads(done.stdout)["results"][0]["return_mean"]
+        return judged
+
+    # the same steps, by each task's own rewards
+    judged = judged_by_task("dmc_walker", "random", "env.max_steps=25")
+    assert judged["stand"] > judged["walk"] > judged["run"] > 0, judged
     # the policy of all in one, by the same column
-    judged = {}
-    for task in ("stand", "walk", "run"):
-        done = engine("eval", whole, "--episodes", "4", "--json", "env.tasks=told", f"env.task={task}")
-        assert done.returncode == 0, done.stderr
-        judged[task] = json.loads(done.stdout)["results"][0]["return_mean"]
+    judged = judged_by_task(whole)
     # who stands is paid in full for that alone, and who goes, by any speed
     assert judged["stand"] > max(judged["walk"], judged["run"]) > 0 and judged["walk"] != judged["run"], judged
     done = engine("eval", whole, "--episodes", "1", "env.tasks=one")
