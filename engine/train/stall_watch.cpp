@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/printed.h"
@@ -62,8 +64,10 @@ std::string stream_text(int device, void* stream) {
       return "the GPU's stream cannot be asked: a graph is being captured, or the whole device is "
              "waited for";
     return *busy ? "the GPU's stream has work" : "the GPU's stream has no work";
+  } catch (const c10::Error& e) {
+    // the device has failed
+    return e.what_without_backtrace();
   } catch (const std::exception& e) {
-    // a device that failed is an error of torch's
     return e.what();
   }
 }

@@ -67,9 +67,10 @@ def read_all(folder: Path) -> dict:
     return read_json(folder / FILE, ADVICE)
 
 
-def load(folder: Path, target: str) -> Journal:
+def load(folder: Path, target: str, all_targets: dict | None = None) -> Journal:
+    """`all_targets`: what read_all gave, where it was asked."""
     path = folder / FILE
-    stored = read_all(folder).get(target, {})
+    stored = (read_all(folder) if all_targets is None else all_targets).get(target, {})
     known = {one.name for one in fields(Journal)}
     try:
         return Journal(**{name: value for name, value in stored.items() if name in known})

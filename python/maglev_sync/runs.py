@@ -247,21 +247,14 @@ def identity_of(run: Path) -> str:
     return hashlib.sha256("\0".join(words).encode()).hexdigest()[:12]
 
 
-def run_seed(run: Path) -> str:
-    """The line `seed:` of config.yaml."""
-    path = run / "config.yaml"
-    found = re.search(r"^seed:\s*(\S+)", path.read_text("utf-8", "replace"), re.M) if path.exists() else None
-    return found.group(1) if found else ""
-
-
-def read_about(place: Place, tracker: str) -> About:
+def read_about(place: Place, run_id: str, tracker: str) -> About:
     run = place.folder
-    run_id = identity_of(run)
+    settings = read_settings(run, tracker)
     status = read_json(run / "run.json")
     facts = {
         "algorithm": status["algo"],
         "environment": status.get("env_title") or status["env"],
-        "seed": run_seed(run),
+        "seed": settings.get("seed", ""),
         "machine": status.get("host", ""),
         **reproduce_facts(run),
     }
@@ -270,7 +263,7 @@ def read_about(place: Place, tracker: str) -> About:
     return About(
         id=run_id,
         name=place.name,
-        settings=read_settings(run, tracker),
+        settings=settings,
         facts={name: str(value) for name, value in facts.items() if value},
         started=float(status["started"]),
         place=place,

@@ -58,7 +58,7 @@ class Sending:
         self.turn = Turn(place.folder)
         try:
             self.others = journals.read_all(place.folder)
-            self.journal = journals.load(place.folder, tracker.target)
+            self.journal = journals.load(place.folder, tracker.target, self.others)
             self.choose()
         except BaseException:
             self.turn.close()
@@ -91,7 +91,7 @@ class Sending:
 
     def open(self, group_id: str, ends: bool):
         """`ends`: it is left only when the run has ended."""
-        about = read_about(self.place, self.tracker.name)
+        about = read_about(self.place, self.id, self.tracker.name)
         about.group_id = group_id
         if self.journal.generation > 1:
             about.id += f"-{self.journal.generation}"

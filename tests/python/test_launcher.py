@@ -386,6 +386,17 @@ def test_sync_names_the_packages_of_a_tracker_that_are_missing(made, package):
         found.write_text(whole)
 
 
+def test_tests_have_trackers_packages_as_sync_fetches_them(home):
+    sys.path.insert(0, str(home / "python"))
+    from maglev_sync.several import TRACKERS as sent_to
+
+    from launcher.environment import TRACKERS, requirement_lines
+
+    assert TRACKERS == sent_to
+    tests = requirement_lines("requirements-test.txt")
+    assert [line for name in TRACKERS for line in requirement_lines(f"requirements-{name}.txt") if line not in tests] == []
+
+
 def test_sync_wants_no_set_up(anew):
     done = anew.run("sync", "runs/a", "--to", "wandb")
     assert done.returncode == 2 and "runs/a is no folder of a run" in done.err

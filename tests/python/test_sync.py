@@ -1075,8 +1075,6 @@ def wandb_itself(tmp_path, monkeypatch):
 
 
 def test_wandb_itself_writes_what_was_sent(wandb_itself, tmp_path):
-    from wandb.proto.wandb_internal_pb2 import Record
-
     group = make_seeds(tmp_path / "a")
     run = group / "seed-1"
     append(run, row(400, **{"loss/policy": None}))
@@ -1085,9 +1083,8 @@ def test_wandb_itself_writes_what_was_sent(wandb_itself, tmp_path):
     append(run, row(500))
     assert [one.rows for one in maglev_sync.sync(group, to="wandb", offline=True)] == [1, 0]
     histories, seen = list(histories_of(run)), collections.defaultdict(list)
-    for file in sorted(run.glob("wandb/offline-run-*/run-*.wandb")):
-        for record in records_of(file, Record):
-            seen[record.WhichOneof("record_type")].append(record)
+    for record in all_records_of(run):
+        seen[record.WhichOneof("record_type")].append(record)
     assert [h["_step"] for h in histories] == list(range(7))
     assert [h["global_step"] for h in histories] == [*STEPS, 400, 500]
     assert histories[2]["eval/return_mean"] == 1.5 and math.isnan(histories[5]["loss/policy"])
@@ -1101,16 +1098,19 @@ def test_wandb_itself_writes_what_was_sent(wandb_itself, tmp_path):
     assert not list((group / "seed-2" / "wandb").glob("offline-run-*"))[1:]
 
 
-def histories_of(run):
-    """Rows of all folders that W&B's client wrote for the run, in their order."""
+def all_records_of(run):
+    """Those of all folders that W&B's client wrote for the run, in their order."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     for file in sorted(run.glob("wandb/offline-run-*/run-*.wandb")):
-        for record in records_of(file, Record):
-            if record.WhichOneof("record_type") == "history":
-                yield {
-                    ".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item
-                }
+        yield from records_of(file, Record)
+
+
+def histories_of(run):
+    """Rows among them."""
+    for record in all_records_of(run):
+        if record.WhichOneof("record_type") == "history":
+            yield {".".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
 
 
 def test_wandb_itself_loses_and_doubles_nothing_when_it_is_killed(wandb_itself, tmp_path):
