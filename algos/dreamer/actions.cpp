@@ -1,10 +1,13 @@
 #include "algos/dreamer/actions.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/ATen.h>
 
+#include "base/env/pictures.h"
 #include "kernels/action_head/action_head.h"
+#include "kernels/cells/cells_op.h"
 
 namespace maglev::dreamer {
 namespace {
@@ -13,14 +16,31 @@ at::Tensor side_by_side(const std::vector<at::Tensor>& parts) {
   return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
 }
 
+// what each byte of cells is in pixels: 0 is 0 and 1 is 255 where no number of the palette is
+// beyond, else the least and the largest of them
+at::Tensor pixels_of(const CellCoding& cells) {
+  const auto [least, most] = std::ranges::minmax(cells.policy);
+  const double low = std::min(0.f, least), high = std::max(1.f, most);
+  const auto table = make_cell_table(cells, cells.policy).view({256, -1});
+  return (255 * (table - low) / (high - low)).round().to(at::kByte);
+}
+
 }  // namespace
 
 Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device)
     : heads_(shape.heads) {
   // the critic's columns stay unseen; model_shape() has refused what is no vector or image
-  for (size_t i = 0; i < spec.observations.size(); ++i)
-    if (spec.observations[i].audience != Audience::critic)
-      (spec.observations[i].dtype == DType::f32 ? vectors_ : images_).push_back(i);
+  for (size_t i = 0; i < spec.observations.size(); ++i) {
+    const ObsColumn& column = spec.observations[i];
+    if (column.audience == Audience::critic) continue;
+    if (column.dtype == DType::f32) vectors_.push_back(i);
+    else if (is_cells(column))
+      images_.push_back(
+          {.column = i,
+           .cells = pixels_of(column.cells).to(device),
+           .shape = {column.cells.grid[0], column.cells.grid[1], column.cells.channels}});
+    else images_.push_back({.column = i});
+  }
   if (!heads_.empty()) return;
   const auto low = at::tensor(spec.action.low), high = at::tensor(spec.action.high);
   middle_ = ((high + low) / 2).to(device);
@@ -30,11 +50,30 @@ Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device
 Observation Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) const {
   Observation seen;
   std::vector<at::Tensor> images, vectors;
-  for (size_t i : images_) images.push_back(obs[i]);
+  for (const Image& image : images_) images.push_back(image_of(image, obs[image.column]));
   for (size_t i : vectors_) vectors.push_back(obs[i].flatten(lead));
   if (!images.empty()) seen.image = side_by_side(images);
   if (!vectors.empty()) seen.vector = side_by_side(vectors);
   return seen;
+}
+
+at::Tensor Columns::image_of(const Image& image, const at::Tensor& column) {
+  if (!image.cells.defined()) return column;
+  std::vector<int64_t> shape = column.sizes().slice(0, size_t(column.dim()) - 1).vec();
+  shape.insert(shape.end(), image.shape.begin(), image.shape.end());
+  const int64_t pixels = image.shape[0] * image.shape[1] * image.shape[2];
+  // behind the last cell a byte may hold more
+  return at::index_select(image.cells, 0, column.reshape(-1).to(at::kInt))
+      .view({-1, column.size(-1) * image.cells.size(1)})
+      .narrow(1, 0, pixels)
+      .reshape(shape);
+}
+
+std::vector<at::Tensor> Columns::shown(const std::vector<at::Tensor>& obs) const {
+  std::vector<at::Tensor> shown(obs.size());
+  for (const Image& image : images_) shown[image.column] = image_of(image, obs[image.column]);
+  for (size_t i : vectors_) shown[i] = obs[i];
+  return shown;
 }
 
 at::Tensor Columns::to_model(const at::Tensor& action) const {

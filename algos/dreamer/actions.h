@@ -19,6 +19,9 @@ class Columns {
 
   /// Of columns [N, shape] or [T, N, shape], `lead` = 1 or 2.
   Observation seen(const std::vector<at::Tensor>& obs, int64_t lead) const;
+  /// Columns likewise as the model sees them, cells as images [..., H, W, C] u8; undefined where it
+  /// does not.
+  std::vector<at::Tensor> shown(const std::vector<at::Tensor>& obs) const;
   /// action [..., dims] to [..., A] f32, within [-1, 1].
   at::Tensor to_model(const at::Tensor& action) const;
   /// What [N, A] f32 is to the environment: [N, dims], i32 or f32.
@@ -29,7 +32,16 @@ class Columns {
   at::Tensor deviation(const at::Tensor& std) const { return half_ * std; }
 
  private:
-  std::vector<size_t> images_, vectors_;
+  struct Image {
+    size_t column;
+    /// [256, pixels of a byte's cells] u8 and the pixels of a row; undefined: it is one already.
+    at::Tensor cells = {};
+    std::vector<int64_t> shape = {};
+  };
+  static at::Tensor image_of(const Image& image, const at::Tensor& column);
+
+  std::vector<Image> images_;
+  std::vector<size_t> vectors_;
   std::vector<int64_t> heads_;
   at::Tensor middle_, half_;  ///< [dims] f32, where continuous
 };

@@ -5,6 +5,7 @@
 
 #include "algos/dreamer/numbers.h"
 #include "base/core/error.h"
+#include "base/env/pictures.h"
 #include "engine/nn/flat_params.h"
 #include "kernels/noise/noise_op.h"
 
@@ -48,8 +49,9 @@ std::vector<at::Tensor> Dreams::columns_of(const Reconstruction& made, int64_t T
       out[i] = symexp(made.vector.narrow(1, number, column.elements())).reshape(shape);
       number += column.elements();
     } else {
-      out[i] = 255 * made.image.narrow(3, channel, column.shape[2]).unflatten(0, {T, N});
-      channel += column.shape[2];
+      const int64_t channels = is_cells(column) ? column.cells.channels : column.shape[2];
+      out[i] = 255 * made.image.narrow(3, channel, channels).unflatten(0, {T, N});
+      channel += channels;
     }
   }
   return out;

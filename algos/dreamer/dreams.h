@@ -14,6 +14,9 @@ class Dreams : public Imagination {
   Dreams(const Options& options, const AlgoContext& context);
 
   std::vector<at::Tensor> imagine(const Batch& play, int64_t seen, uint64_t seed) override;
+  std::vector<at::Tensor> shown(const Batch& play) const override {
+    return columns_.shown(play.obs);
+  }
   void visit_state(StateVisitor& visitor) override;
 
  private:

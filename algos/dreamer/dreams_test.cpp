@@ -24,14 +24,21 @@ Options dream_options() {
   return o;
 }
 
-/// Two pictures and two vectors, of which one is for the critic alone.
+/// 2 bits a cell, two channels.
+CellCoding map_of_cells() {
+  return {.bits = 2, .grid = {12, 20}, .channels = 2, .policy = {0, 0, 1, 0, 0, 1, 0.5, 0.5}};
+}
+
+/// Two pictures, a grid of cells and vectors, of which one is for the critic alone.
 EnvSpec many_columns() {
-  return {.observations = {{.name = "left", .dtype = DType::u8, .shape = {12, 20, 3}},
-                           {.name = "speed", .shape = {2}},
-                           {.name = "state", .shape = {4}, .audience = Audience::critic},
-                           {.name = "depth", .dtype = DType::u8, .shape = {12, 20, 1}},
-                           {.name = "grip", .shape = {2, 2}}},
-          .action = {.low = {-2}, .high = {2}}};
+  return {
+      .observations = {{.name = "left", .dtype = DType::u8, .shape = {12, 20, 3}},
+                       {.name = "speed", .shape = {2}},
+                       {.name = "state", .shape = {4}, .audience = Audience::critic},
+                       {.name = "depth", .dtype = DType::u8, .shape = {12, 20, 1}},
+                       {.name = "grip", .shape = {2, 2}},
+                       {.name = "map", .dtype = DType::u8, .shape = {60}, .cells = map_of_cells()}},
+      .action = {.low = {-2}, .high = {2}}};
 }
 
 /// Writes numbers into all that is visited, the same into the same.
@@ -103,6 +110,38 @@ TEST(DreamerDreams, of_what_was_seen_are_the_decoders_of_the_observed_states) {
   EXPECT_TRUE(close(made[3], image.narrow(-1, 3, 1), 1e-3));
   EXPECT_TRUE(close(made[4].flatten(2), vector.narrow(-1, 2, 4), 1e-4));
   EXPECT_EQ(made[4].sizes(), at::IntArrayRef({kSteps, kRows, 2, 2}));
+  EXPECT_TRUE(close(made[5], image.narrow(-1, 4, 2), 1e-3));
+  // beside what there was
+  const auto shown = dreams.shown(play);
+  EXPECT_TRUE(at::equal(shown[0], play.obs[0]) && at::equal(shown[1], play.obs[1]));
+  EXPECT_FALSE(shown[2].defined());
+  EXPECT_EQ(shown[5].sizes(), made[5].sizes());
+}
+
+TEST(DreamerDreams, of_cells_are_images_of_their_palette) {
+  const CellCoding cells = map_of_cells();
+  const Columns columns(many_columns(), model_shape(dream_options(), many_columns()), at::kCPU);
+  const Batch play = any_play();
+  const auto image = columns.seen(play.obs, 2).image.narrow(-1, 4, 2);
+  ASSERT_EQ(image.sizes(), at::IntArrayRef({kSteps, kRows, 12, 20, 2}));
+  const uint8_t pixels[] = {0, 0, 255, 0, 0, 255, 128, 128};
+  for (int64_t t = 0; t < kSteps; ++t)
+    for (int64_t cell = 0; cell < 240; ++cell) {
+      const auto byte = play.obs[5][t][1][cell / 4].item<int64_t>();
+      const int64_t code = byte >> (2 * (cell % 4)) & 3;
+      for (int64_t c = 0; c < 2; ++c)
+        ASSERT_EQ(image[t][1][cell / 20][cell % 20][c].item<int64_t>(), pixels[2 * code + c]);
+    }
+  // numbers beyond 0 and 1 are the ends
+  EnvSpec wide = many_columns();
+  wide.observations[5].cells.policy = {-1, 0, 3, 1, 0, 0, 2, 2};
+  const auto shown = Columns(wide, model_shape(dream_options(), wide), at::kCPU).shown(play.obs)[5];
+  EXPECT_EQ(shown.min().item<int64_t>(), 0);
+  EXPECT_EQ(shown.max().item<int64_t>(), 255);
+  // of a row of a step, which acting has, the same
+  EXPECT_TRUE(at::equal(columns.shown({play.obs[0][3], play.obs[1][3], play.obs[2][3],
+                                       play.obs[3][3], play.obs[4][3], play.obs[5][3]})[5],
+                        image[3]));
 }
 
 TEST(DreamerDreams, imagine_from_actions_alone_what_they_were_not_shown) {
@@ -119,7 +158,7 @@ TEST(DreamerDreams, imagine_from_actions_alone_what_they_were_not_shown) {
     column[6][1].copy_(kept);
   }
   const auto unseen = dreams.imagine(play, kShown, kSeed);
-  for (size_t i : {0, 1, 3, 4}) EXPECT_TRUE(at::equal(before[i], unseen[i])) << i;
+  for (size_t i : {0, 1, 3, 4, 5}) EXPECT_TRUE(at::equal(before[i], unseen[i])) << i;
   // that one is seen
   play.obs[0][6][1].zero_();
   play.obs[3][6][1].fill_(255);

@@ -23,23 +23,26 @@ static_assert(std::size(kWidths) == names_of(ModelSize{}).size());
 constexpr int64_t kMultiples[kStages] = {2, 3, 4, 4};
 
 void take_image(const ObsColumn& column, ModelShape& shape) {
-  const int64_t height = column.shape[0], width = column.shape[1];
+  const bool cells = is_cells(column);
+  const int64_t height = cells ? column.cells.grid[0] : column.shape[0];
+  const int64_t width = cells ? column.cells.grid[1] : column.shape[1];
   if (shape.channels > 0 && (shape.height != height || shape.width != width))
     throw Error("[dreamer] images must be of one size, " + std::to_string(shape.height) + " x " +
                 std::to_string(shape.width) + " as the first, and column '" + column.name +
                 "' is " + std::to_string(height) + " x " + std::to_string(width));
-  shape.height = height, shape.width = width, shape.channels += column.shape[2];
+  shape.height = height, shape.width = width;
+  shape.channels += cells ? column.cells.channels : column.shape[2];
 }
 
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
   for (const auto& column : spec.observations) {
     if (column.audience == Audience::critic) continue;
-    if (is_picture(column)) take_image(column, shape);
+    if (is_picture(column) || is_cells(column)) take_image(column, shape);
     else if (column.dtype == DType::f32) shape.vector += column.elements();
     else
       throw Error(
-          "[dreamer] takes columns of numbers and images [height, width, channels] of "
-          "bytes, not column '" +
+          "[dreamer] takes columns of numbers, images [height, width, channels] of bytes and cell "
+          "codes, not column '" +
           column.name + "'; use ppo" + (spec.tasks.empty() ? "" : ", or tdmpc2 for several tasks"));
   }
   if (shape.channels == 0 && shape.vector == 0)

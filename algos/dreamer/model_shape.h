@@ -18,10 +18,11 @@ constexpr int64_t kStages = 4;
 constexpr int64_t kLayers = 3;
 
 struct ModelShape {
-  int64_t height = 0, width = 0, channels = 0;  ///< of all images, one behind another; 0: none
-  int64_t vector = 0;                           ///< width of all vectors side by side
-  std::vector<int64_t> heads = {};              ///< categories of each head; empty: continuous
-  int64_t actions = 0;                          ///< A: dimensions, or the categories of all heads
+  /// Of all images and grids of cells, one behind another; 0: none.
+  int64_t height = 0, width = 0, channels = 0;
+  int64_t vector = 0;               ///< width of all vectors side by side
+  std::vector<int64_t> heads = {};  ///< categories of each head; empty: continuous
+  int64_t actions = 0;              ///< A: dimensions, or the categories of all heads
   int64_t deter = 0, hidden = 0, stoch = 0, classes = 0, blocks = 0;
   int64_t depth = 0, units = 0;
   double unimix = 0;
@@ -50,8 +51,8 @@ struct ModelShape {
   int64_t policy_head() const { return heads.empty() ? 2 * actions : actions; }
 };
 
-/// Throws Error where the networks cannot take what the environment shows or wants: cell codes,
-/// tokens, images of several sizes, masked actions, actions without bounds.
+/// Throws Error where the networks cannot take what the environment shows or wants: tokens, images
+/// of several sizes, masked actions, actions without bounds.
 ModelShape model_shape(const Options& options, const EnvSpec& spec);
 
 }  // namespace maglev::dreamer

@@ -224,6 +224,11 @@ TEST(DreamerNetworks, say_what_they_cannot_see_or_do) {
   EnvSpec spec = pixels();
   spec.observations.push_back({.name = "other", .dtype = DType::u8, .shape = {32, 32, 3}});
   EXPECT_TRUE(contains(refused(spec), "of one size, 64 x 64 as the first, and column 'other'"));
+  spec.observations[1] = {.name = "map",
+                          .dtype = DType::u8,
+                          .shape = {31},
+                          .cells = {.bits = 2, .grid = {11, 11}, .channels = 2}};
+  EXPECT_TRUE(contains(refused(spec), "column 'map' is 11 x 11"));
   spec = proprioception();
   spec.observations.push_back({.name = "words", .dtype = DType::i32, .shape = {3}});
   EXPECT_TRUE(contains(refused(spec), "not column 'words'"));

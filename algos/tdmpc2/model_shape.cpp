@@ -102,7 +102,8 @@ int64_t ModelShape::widest() const { return std::max(latent, std::ranges::max(he
 ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   if (spec.action.discrete())
     throw Error(
-        "[tdmpc2] plans continuous actions, this environment's are categories; use ppo or dreamer");
+        std::string("[tdmpc2] plans continuous actions, this environment's are categories; ") +
+        (spec.action.masked ? "use ppo" : "use ppo or dreamer"));
   const Widths& size = kWidths[size_t(options.size)];
   // widths that were given go before those of the named size
   auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };

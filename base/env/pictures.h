@@ -12,6 +12,9 @@ inline bool is_picture(const ObsColumn& column) {
   return column.dtype == DType::u8 && column.cells.bits == 0 && column.shape.size() == 3;
 }
 
+/// Codes of a grid's cells.
+inline bool is_cells(const ObsColumn& column) { return column.cells.bits > 0; }
+
 /// Whether a policy sees one.
 inline bool sees_picture(const EnvSpec& spec) {
   return std::ranges::any_of(spec.observations, [](const ObsColumn& column) {

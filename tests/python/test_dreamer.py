@@ -98,6 +98,27 @@ def test_pictures_that_do_not_halve_are_learnt_from_and_drawn_in_their_size(engi
     assert 0 < off["error_seen"] < 128 and 0 < off["error_imagined"] < 128
 
 
+def test_windows_of_cells_are_learnt_from_and_drawn_as_what_the_policy_sees(engine, tmp_path):
+    run, strip = tmp_path / "run", tmp_path / "dreams.png"
+    settings = ["train.steps=800", "train.log_every=100", "dreamer.train_ratio=6", "train.save_every=400"]
+    train(engine, run, "goodhart", *settings)
+    seen = [row["loss/reconstruction"] for row in rows(run) if row.get("loss/reconstruction")]
+    # a quarter for each of 11 x 11 cells in two channels at first
+    assert 40 < seen[0] < 61 and seen[-1] < 0.5 * seen[0], seen
+    words = ["--seen", "3", "--imagined", "5", "--imagine", strip, "--json"]
+    done = engine("eval", run, "--episodes", "2", "--actions", "mean", *words)
+    assert done.returncode == 0, done.stderr
+    off = json.loads(done.stdout)["world_model"]
+    assert list(off) == ["window"], "density is the critic's of an algorithm that has one"
+    assert 0 < off["window"]["error_seen"] < 128 and 0 < off["window"]["error_imagined"] < 128
+    # eight steps of 11 x 11, six pixels a cell
+    assert Image.open(strip).width > 8 * 66
+    reference = tmp_path / "reference"
+    train(engine, reference, "goodhart", *settings, "dreamer.fused=off")
+    last = [rows(each)[-1]["loss/reconstruction"] for each in (run, reference)]
+    assert last[0] == pytest.approx(last[1], rel=0.1)
+
+
 def test_only_a_world_model_with_a_decoder_can_be_looked_at(engine, tmp_path):
     short = ["dreamer.first_steps=128", "train.steps=200", "dreamer.train_ratio=8"]
     train(engine, tmp_path / "blind", "pendulum", "dreamer.objective=redundancy", *short)

@@ -15,7 +15,7 @@ namespace maglev::verbs::eval {
 /// A stretch of play and a model's account of it. Columns in the order of the environment's.
 struct Dreamed {
   std::vector<ObsColumn> columns;
-  std::vector<at::Tensor> truth;  ///< [T, N, shape], as the environment showed it
+  std::vector<at::Tensor> truth;  ///< [T, N, shape], images [T, N, H, W, C], cells as such
   std::vector<at::Tensor> model;  ///< likewise f32; undefined where the model does not see a column
   at::Tensor is_first;            ///< [T, N] u8
   int64_t seen = 0;               ///< steps that the model was shown; it imagined the others

@@ -153,7 +153,7 @@ Dreamed dream(RunPolicy& run, const Experiment& judged, const EvalRequest& reque
                                   .seed = seed,
                                   .mode = modes_of(request.actions).front()});
   return {.columns = judged.spec().observations,
-          .truth = play.obs,
+          .truth = model->shown(play),
           .model = model->imagine(play, length.seen, seed),
           .is_first = play.is_first,
           .seen = length.seen};
