@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/core/error.h"
 #include "engine/host/machine.h"
 #include "engine/train/memory_plan.h"
 
@@ -20,7 +21,13 @@ void on_passed_signal(int signal) { seen[signal] = seen[signal] + 1; }
 
 }  // namespace
 
+void expect_one_machine(const Experiment& experiment) {
+  if (experiment.run.machines > 1)
+    throw Error("[machines] runs side by side are of one machine each; leave machines out");
+}
+
 SideBySide side_by_side(const Experiment& experiment, int64_t runs) {
+  expect_one_machine(experiment);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
   int64_t at_once = placement.device.is_cuda()
                         ? 1

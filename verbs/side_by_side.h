@@ -15,6 +15,8 @@ struct SideBySide {
   int64_t threads;  ///< of each
 };
 
+/// Throws Error where runs like it are of several machines, which are not side by side.
+void expect_one_machine(const Experiment& experiment);
 /// How many of at most `runs` runs of the experiment the machine holds at once: as many as it has
 /// threads and memory for, on a GPU one. Runs do not depend on how many threads they have: side by
 /// side none waits for another.

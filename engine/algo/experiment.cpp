@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "base/core/error.h"
-#include "base/core/process_group.h"
 #include "base/env/check_spec.h"
+#include "base/processes/process_group.h"
 
 namespace maglev {
 
@@ -18,9 +18,13 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.add("threads", run.threads, "threads; 0: as many as the process may use",
              {.min = 0, .max = 1024, .free = true});
   table_.add("processes", run.processes,
-             "processes of this machine that share environments, minibatches and threads, each of "
+             "processes that share environments, minibatches and threads, each of "
              "which settings count in all of them; on GPUs each has one of its own",
              {.min = 1, .max = ProcessGroup::kMost});
+  table_.add("machines", run.machines,
+             "machines that the processes lie on, as many on each: this one listens with --listen "
+             "PORT, and `maglev join` brings another; threads are of each",
+             {.min = 1, .max = MachineLine::kMost, .free = true});
   table_.add("hardware", run.hardware,
              "what was layered over the proven settings by +hardware=NAME: a profile of "
              "configs/hardware/ or a file, or auto, what tune found for this machine");

@@ -44,6 +44,7 @@ struct RunOptions {
   std::string device = "auto";  ///< auto, cpu, cuda or cuda:<index>
   int64_t threads = 0;
   int64_t processes = 1;
+  int64_t machines = 1;
   std::string hardware;  ///< auto, a name or a file, as it was given; empty: none
   int64_t env_count = 64;
   int64_t steps = 1'000'000;

@@ -6,7 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 
 namespace maglev {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // Processes of one machine whose tensors are in its memory: they add and gather there.
 
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 #include "engine/group/group.h"
 
 namespace maglev {

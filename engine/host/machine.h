@@ -26,13 +26,16 @@ struct Placement {
   /// Processes that share the run, this one's part of which this is; who they are, and by what the
   /// first tells the others what comes next: null where there is one, or nobody trains.
   int64_t processes = 1;
+  int64_t machines = 1;  ///< on which they lie, as many on each
   Group* group = nullptr;
   ProcessGroup* orders = nullptr;
 
+  /// Processes of the run on this machine.
+  int64_t here() const { return processes / machines; }
   /// What one process does by itself here, such as an evaluation.
   Placement alone() const {
     Placement placement = *this;
-    placement.processes = 1;
+    placement.processes = placement.machines = 1;
     placement.group = nullptr;
     placement.orders = nullptr;
     return placement;
@@ -55,9 +58,9 @@ at::Device choose_device(const std::string& name, const SeenDevices& seen, std::
 Placement place(const std::string& device, int64_t threads,
                 std::optional<Precision> precision = {});
 
-/// The part of `whole` that the first of `processes` processes has: a share of its threads, and
-/// where each has a GPU the first one. Throws Error where these are too few, or `device` asked for
-/// one by its index.
+/// The part of `whole` that the first of `processes` processes of this machine has: a share of its
+/// threads, and where each has a GPU the first one. Throws Error where these are too few, or
+/// `device` asked for one by its index.
 Placement part_of(const Placement& whole, const std::string& device, int64_t processes,
                   const SeenDevices& seen);
 /// What is here.

@@ -10,7 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/core/printed.h"
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 #include "engine/host/system.h"
 
 namespace maglev {

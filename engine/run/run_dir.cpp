@@ -262,6 +262,7 @@ void add_versions(std::string& text, const Reproduce& how) {
   add_row(text, "device", how.device);
   add_row(text, "threads", how.threads > 0 ? std::to_string(how.threads) : "");
   add_row(text, "processes", how.processes > 1 ? std::to_string(how.processes) : "");
+  add_row(text, "machines", how.machines > 1 ? std::to_string(how.machines) : "");
   add_row(text, "processor", system_value("/proc/cpuinfo", "model name"));
 }
 

@@ -43,7 +43,7 @@ struct Reproduce {
   std::vector<std::string> command;  ///< argv
   std::string seed = {}, engine_version = {}, git_commit = {}, torch_version = {}, device = {};
   int threads = 0;  ///< of each process
-  int64_t processes = 1;
+  int64_t processes = 1, machines = 1;
 };
 
 /// What a session that continues a run adds to reproduce.md.

@@ -92,10 +92,13 @@ std::string unlike_note(const Experiment& experiment, const std::string& name,
 
 }  // namespace
 
-std::string init_from(Trainer& trainer, const std::string& name) {
+std::string first_networks(const std::string& name) {
   const auto run = run_named(name);
   if (!run) throw Error("[train] train.init_from: " + std::string(no_run(name).what()));
-  const std::string checkpoint = checkpoint_of(run->folder, run->checkpoint);
+  return checkpoint_of(run->folder, run->checkpoint);
+}
+
+std::string init_from(Trainer& trainer, const std::string& checkpoint) {
   Algorithm& algorithm = trainer.algorithm();
   try {
     load_networks(
@@ -107,7 +110,8 @@ std::string init_from(Trainer& trainer, const std::string& name) {
   }
   algorithm.follow_networks();
   algorithm.publish();
-  return unlike_note(trainer.experiment(), name, read_manifest(checkpoint).identity);
+  return unlike_note(trainer.experiment(), trainer.experiment().run.init_from,
+                     read_manifest(checkpoint).identity);
 }
 
 }  // namespace maglev

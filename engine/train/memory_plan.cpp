@@ -12,7 +12,7 @@
 
 #include "base/core/error.h"
 #include "base/core/mapped_file.h"
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 #include "engine/device/device.h"
 #include "engine/host/system.h"
 #include "engine/play/evaluate.h"
@@ -85,7 +85,7 @@ void add_environments(MemoryPlan& memory, const Experiment& experiment,
   memory.environments = states + assets;
   add_part(memory, "environments", states);
   if (placement.processes > 1 && placement.device.is_cpu()) {
-    const int64_t shared = ProcessGroup::bytes(int(placement.processes)) / placement.processes;
+    const int64_t shared = ProcessGroup::bytes(int(placement.processes)) / placement.here();
     memory.beside += shared;
     add_part(memory, "shared with other processes", shared);
   }
@@ -227,7 +227,7 @@ std::string thrift(const Experiment& experiment, const Placement& placement, boo
 
 void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placement) {
   if (plan.pinned > 0 && placement.device_bytes == 0)
-    plan.host_left = std::max<int64_t>(1, probe_system(".").memory.left() / placement.processes);
+    plan.host_left = std::max<int64_t>(1, probe_system(".").memory.left() / placement.here());
   if (run.memory_limit == "none") return;
   if (run.memory_limit != "auto") {
     plan.limit = parse_bytes(run.memory_limit);
@@ -243,9 +243,9 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
     plan.limit_why = "left on this machine";
   }
   // a plan is of one process
-  if (placement.processes > 1 && placement.device.is_cpu()) {
-    plan.limit /= placement.processes;
-    plan.limit_why += ", for each of " + std::to_string(placement.processes) + " processes";
+  if (placement.here() > 1 && placement.device.is_cpu()) {
+    plan.limit /= placement.here();
+    plan.limit_why += ", for each of " + std::to_string(placement.here()) + " processes";
   }
   if (run.memory_limit != "auto" || !placement.device.is_cpu()) return;
   if (const int64_t left = address_space_left(); left < plan.limit) {
@@ -331,7 +331,7 @@ MemoryPlan fit_memory(Experiment& experiment, const Placement& placement, std::s
   Planned plan = planned(experiment, placement);
   set_limit(plan.memory, experiment.run, placement);
   if (plan.memory.disk > 0)
-    expect_disk_space(experiment.run.replay_folder, plan.memory.disk * plan.memory.processes);
+    expect_disk_space(experiment.run.replay_folder, plan.memory.disk * placement.here());
   if (const int64_t left = plan.memory.host_left; left > 0 && plan.memory.pinned > left)
     throw Error(
         "[memory] " + bytes_text(plan.memory.pinned) +

@@ -6,16 +6,20 @@
 #include <optional>
 #include <unistd.h>
 
+#include <torch/version.h>
+
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 
 #include "base/core/error.h"
+#include "base/core/version.h"
 #include "engine/group/host_group.h"
 #include "engine/group/nccl_group.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/trace/run_trace.h"
 #include "engine/train/init_from.h"
+#include "engine/train/memory_plan.h"
 #include "engine/train/recorded_run.h"
 #include "engine/train/training_run.h"
 
@@ -31,18 +35,20 @@ constexpr std::chrono::milliseconds kGrace = 10s, kLook = 200ms;
 // what the first process tells the others of the run, once
 struct Start {
   std::string algo, env, settings, from;
-  int threads;
+  int threads;   ///< of each process; 0: as many as its machine has for it
+  bool resumed;  ///< `from` is what it goes on from, not networks that a new run begins with
   std::optional<NcclId> nccl;
 
   std::string text() const {
-    Json json{
-        {"algo", algo}, {"env", env}, {"settings", settings}, {"from", from}, {"threads", threads}};
+    Json json{{"algo", algo}, {"env", env},         {"settings", settings},
+              {"from", from}, {"threads", threads}, {"resumed", resumed}};
     if (nccl) json["nccl"] = std::vector<int>(nccl->bytes, nccl->bytes + sizeof nccl->bytes);
     return json.dump();
   }
   static Start of(const std::string& text) {
     const Json json = Json::parse(text);
-    Start start{json["algo"], json["env"], json["settings"], json["from"], json["threads"], {}};
+    Start start{json["algo"],    json["env"], json["settings"], json["from"], json["threads"],
+                json["resumed"], {}};
     if (!json.contains("nccl")) return start;
     start.nccl.emplace();
     for (size_t i = 0; i < sizeof start.nccl->bytes; ++i)
@@ -50,6 +56,13 @@ struct Start {
     return start;
   }
 };
+
+// machines learn alike only by the same program
+std::string build_text() {
+  const std::string commit = kEngineCommit;
+  return std::string("maglev ") + kEngineVersion + (commit.empty() ? "" : " (" + commit + ")") +
+         ", torch " + TORCH_VERSION;
+}
 
 // "6 or 9", near 7 of 3
 std::string near_multiple(int64_t count, int64_t of) {
@@ -68,6 +81,19 @@ std::unique_ptr<Group> group_of(ProcessGroup& orders, const Start& start, Placem
   placement.group = group.get();
   placement.orders = &orders;
   return group;
+}
+
+std::unique_ptr<MachineLine> led_line(const RunOptions& run, const std::string& listen) {
+  if (listen.empty())
+    throw Error("[machines] machines=" + std::to_string(run.machines) +
+                ": give --listen PORT, where this one waits for the others");
+  return MachineLine::lead(
+      listen,
+      {.machines = int(run.machines), .processes = int(run.processes), .build = build_text()},
+      [](const std::string& line) {
+        std::printf("maglev: %s\n", line.c_str());
+        std::fflush(stdout);
+      });
 }
 
 // what a device waits for ends with nothing but the process where another is gone
@@ -98,7 +124,15 @@ void tell_failure(ProcessGroup& orders, const std::exception& e) {
 
 Placement share_of(const Experiment& experiment, const Placement& whole) {
   const RunOptions& run = experiment.run;
-  const Placement part = part_of(whole, run.device, run.processes, seen_devices());
+  if (run.processes % run.machines != 0)
+    throw Error("[processes] machines=" + std::to_string(run.machines) +
+                " have as many processes each: processes must be a multiple of it, got " +
+                std::to_string(run.processes) + "; use " +
+                near_multiple(run.processes, run.machines));
+  const int64_t here = run.processes / run.machines;
+  Placement part = part_of(whole, run.device, here, seen_devices());
+  part.processes = run.processes;
+  part.machines = run.machines;
   if (run.processes == 1) return part;
   const std::string several = "[processes] processes=" + std::to_string(run.processes);
   ThreadPool pool(1);
@@ -116,19 +150,26 @@ Placement share_of(const Experiment& experiment, const Placement& whole) {
     throw Error(several + " share the environments: env.count must be a multiple of it, got " +
                 std::to_string(run.env_count) + "; use " +
                 near_multiple(run.env_count, run.processes));
-  if (run.threads % run.processes != 0)
-    throw Error(several + " share the threads: threads must be a multiple of it, got " +
-                std::to_string(run.threads) + "; use " + near_multiple(run.threads, run.processes));
+  if (run.threads % here != 0)
+    throw Error(several + " share the threads" +
+                (run.machines > 1 ? " of their machine: of " + std::to_string(here) + " there"
+                                  : ": threads must be a multiple of it") +
+                ", got " + std::to_string(run.threads) + "; use " +
+                near_multiple(run.threads, here));
   if (!run.opponents.empty())
     throw Error(several + ": a run that meets train.opponents is one process; leave either out");
   return part;
 }
 
-Processes::Processes(const Experiment& experiment, const std::vector<std::string>& command,
-                     Placement& placement, const std::string& from) {
+Processes::Processes(const Experiment& experiment, const RunRequest& request, Placement& placement,
+                     const std::string& from, bool resumed) {
   const RunOptions& run = experiment.run;
+  if (run.machines == 1 && !request.listen.empty())
+    throw Error(
+        "[machines] --listen is where other machines come to: give machines=N and a number "
+        "of processes too, or leave it out");
   if (run.processes == 1) return;
-  if (command.empty())
+  if (request.process.empty())
     throw Error(
         "[processes] only `maglev train` starts further processes of a run; train there, or leave "
         "processes out");
@@ -136,16 +177,24 @@ Processes::Processes(const Experiment& experiment, const std::vector<std::string
               .env = experiment.env().name,
               .settings = experiment.table().yaml(),
               .from = from,
-              .threads = placement.threads,
+              .threads = run.machines > 1 && run.threads == 0 ? 0 : placement.threads,
+              .resumed = resumed,
               .nccl = {}};
   if (placement.device.is_cuda()) start.nccl = NcclGroup::make_id();
-  orders_ = ProcessGroup::lead(int(run.processes), command);
+  std::unique_ptr<MachineLine> line;
+  if (run.machines > 1) line = led_line(run, request.listen);
+  orders_ = ProcessGroup::lead(int(run.processes), request.process, std::move(line));
   if (start.nccl) watch_ = std::jthread([this](std::stop_token stop) { watch(stop, *orders_); });
   orders_->tell(start.text());
   group_ = group_of(*orders_, start, placement, run.gradients);
+  if (!from.empty()) begins_with_.emplace(*orders_, from);
 }
 
 Processes::~Processes() = default;
+
+void Processes::begun() {
+  if (begins_with_) begins_with_->let_go();
+}
 
 void Processes::end(Trainer& trainer) {
   if (!orders_) return;
@@ -158,40 +207,81 @@ void Processes::end(Trainer& trainer) {
   }
 }
 
-bool train_process(const std::string& place_in_run) {
-  const auto orders = ProcessGroup::join(place_in_run);
-  prctl(PR_SET_NAME, ("maglev-" + std::to_string(orders->rank())).c_str());
+namespace {
+
+// what all processes but the first do, from what it tells them to the run's end. Why it did not end
+// well; empty: it did
+std::string follow(ProcessGroup& orders) {
+  prctl(PR_SET_NAME, ("maglev-" + std::to_string(orders.rank())).c_str());
   try {
-    const Start start = Start::of(orders->hear());
+    const Start start = Start::of(orders.hear());
     Experiment experiment(start.algo, start.env);
     experiment.table().load_text(start.settings, "the run's settings");
     const RunOptions& run = experiment.run;
-    const std::string device = start.nccl ? "cuda:" + std::to_string(orders->rank()) : "cpu";
-    Placement placement = place(device, start.threads, run.precision);
+    const int local = orders.rank() - orders.first_here();
+    const std::string device = start.nccl ? "cuda:" + std::to_string(local) : "cpu";
+    const int threads = start.threads > 0 ? start.threads : orders.processors();
+    Placement placement = place(device, threads, run.precision);
     placement.processes = run.processes;
-    const auto group = group_of(*orders, start, placement, run.gradients);
-    RunTrace trace(experiment.trace, placement.device.is_cuda(), orders->rank());
+    placement.machines = run.machines;
+    // the first process has looked at its own machine
+    if (orders.is_head()) fit_memory(experiment, placement, /*note=*/nullptr);
+    // of another machine's head: as the first process is watched over
+    std::jthread watching;
+    if (start.nccl && orders.is_head())
+      watching = std::jthread([&](std::stop_token stop) { watch(stop, orders); });
+    const auto group = group_of(orders, start, placement, run.gradients);
+    std::optional<SharedFolder> begins_with;
+    if (!start.from.empty()) begins_with.emplace(orders, start.from);
+    RunTrace trace(experiment.trace, placement.device.is_cuda(), orders.rank());
     Trainer trainer(experiment, placement);
     trace.attach("", recorded_run(trainer, ""));
     try {
-      if (!start.from.empty())
-        load_checkpoint(start.from, identity_of(experiment),
+      if (begins_with && start.resumed)
+        load_checkpoint(begins_with->path(), identity_of(experiment),
                         [&](StateVisitor& v) { trainer.visit_state(v); });
-      else if (!run.init_from.empty()) init_from(trainer, run.init_from);
+      else if (begins_with) init_from(trainer, begins_with->path());
+      if (begins_with) begins_with->let_go();
       trainer.follow(trace);
       trace.finish();
       for (const std::string& note : trace.take_notes())
-        std::fprintf(stderr, "maglev: process %d: %s\n", orders->rank(), note.c_str());
-      return true;
+        std::fprintf(stderr, "maglev: process %d: %s\n", orders.rank(), note.c_str());
+      return "";
     } catch (const std::exception& e) {
       // before anything is taken down, which may wait for a device
-      tell_failure(*orders, e);
+      tell_failure(orders, e);
       throw;
     }
   } catch (const std::exception& e) {
-    tell_failure(*orders, e);
+    tell_failure(orders, e);
+    return e.what();
+  }
+}
+
+}  // namespace
+
+bool train_process(const std::string& place_in_run) {
+  return follow(*ProcessGroup::join(place_in_run)).empty();
+}
+
+bool train_machine(const std::string& address, const std::vector<std::string>& process,
+                   double patience_s, const std::function<void(const std::string&)>& say) {
+  auto line = MachineLine::join(address, build_text(), patience_s);
+  const MachineLine::Run run = line->run();
+  const int machine = line->machine();
+  const auto orders = ProcessGroup::lead(run.processes, process, std::move(line));
+  const int first = orders->rank(), last = first + orders->here() - 1;
+  say("machine " + std::to_string(machine) + " of " + std::to_string(run.machines) + ": " +
+      (first == last ? "process " + std::to_string(first)
+                     : "processes " + std::to_string(first) + " to " + std::to_string(last)) +
+      " of " + std::to_string(run.processes) + " of the run at " + address);
+  if (const std::string why = follow(*orders); !why.empty()) {
+    std::fprintf(stderr, "maglev: %s\n", why.c_str());
     return false;
   }
+  orders->wait_for_end();
+  say("the run has ended");
+  return true;
 }
 
 }  // namespace maglev

@@ -3,15 +3,17 @@
 // does with environments of their own.
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
-#include <vector>
 
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 #include "engine/algo/experiment.h"
 #include "engine/group/group.h"
 #include "engine/host/machine.h"
+#include "engine/train/shared_folder.h"
 #include "engine/train/trainer.h"
+#include "engine/train/training_run.h"
 
 namespace maglev {
 
@@ -21,15 +23,18 @@ Placement share_of(const Experiment& experiment, const Placement& whole);
 
 class Processes {
  public:
-  /// Starts the others by `command` where there are to be any, and sets `placement`'s group. They
-  /// begin with the checkpoint in folder `from`; empty: anew. Outlives every Trainer at that
-  /// placement. Throws Error.
-  Processes(const Experiment& experiment, const std::vector<std::string>& command,
-            Placement& placement, const std::string& from = "");
+  /// Starts the others where there are to be any, waits for the other machines, and sets
+  /// `placement`'s group. They go on from the checkpoint in folder `from`, or where they are not
+  /// `resumed` begin with its networks; empty: anew. Outlives every Trainer at that placement.
+  /// Throws Error.
+  Processes(const Experiment& experiment, const RunRequest& request, Placement& placement,
+            const std::string& from, bool resumed);
   ~Processes();
   Processes(const Processes&) = delete;
   Processes& operator=(const Processes&) = delete;
 
+  /// This process's trainer is as the run begins.
+  void begun();
   /// The run has ended well: the others end too, and are waited for.
   void end(Trainer& trainer);
 
@@ -37,6 +42,7 @@ class Processes {
   std::unique_ptr<ProcessGroup> orders_;  ///< null: there are no others
   std::jthread watch_;                    ///< of GPUs; ends behind the group, whose end may wait
   std::unique_ptr<Group> group_;
+  std::optional<SharedFolder> begins_with_;
 };
 
 }  // namespace maglev

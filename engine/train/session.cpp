@@ -34,12 +34,14 @@ constexpr double kBetweenStatus_s = 10;
 
 std::string figure_text(double x) { return printed("%.4g", x); }
 
-// "2 threads", "4 processes of 1 thread"
+// "2 threads", "4 processes of 1 thread", "4 processes on 2 machines, each of 1 thread"
 std::string workers_text(const Placement& placement) {
   const std::string threads =
       std::to_string(placement.threads) + (placement.threads == 1 ? " thread" : " threads");
   if (placement.processes == 1) return threads;
-  return std::to_string(placement.processes) + " processes of " + threads;
+  const std::string processes = std::to_string(placement.processes) + " processes";
+  if (placement.machines == 1) return processes + " of " + threads;
+  return processes + " on " + std::to_string(placement.machines) + " machines, each of " + threads;
 }
 
 // the first tensor of a state that holds a number that is not finite

@@ -11,8 +11,8 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/printed.h"
-#include "base/core/process_group.h"
 #include "base/core/version.h"
+#include "base/processes/process_group.h"
 #include "base/trace/span.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/session.h"
@@ -59,7 +59,7 @@ void Session::save(bool must) {
   push(/*wait=*/true);
   writer_.flush();
   // a device has told nothing since the last flush
-  trainer_.expect_finite();
+  trainer_.expect_sound();
   const CheckpointIdentity identity = identity_now();
   std::string path, trouble;
   const auto attempt = [&] { path = save_checkpoint(identity, trouble); };

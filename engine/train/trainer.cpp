@@ -8,10 +8,11 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
+#include "engine/run/checkpoint.h"
 #include "engine/run/snapshot.h"
 #include "engine/trace/run_trace.h"
 #include "engine/train/timed.h"
@@ -24,7 +25,7 @@ constexpr int64_t kRowsPerRun = 2000, kLeastRows = 100;
 constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
 constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flush",
-                     *kExpectFinite = "expect finite", *kVisit = "visit", *kEnd = "end",
+                     *kExpectSound = "expect sound", *kVisit = "visit", *kEnd = "end",
                      *kEndTraces = "end traces";
 // before a piece's number and the name of what it is of; before a window of a trace
 const std::string kGive = "give ", kTrace = "trace ";
@@ -397,7 +398,7 @@ void Trainer::follow(RunTrace& trace) {
     else if (order == kEndTraces) trace.finish();
     else if (order.starts_with(kTrace)) iteration = trace.follow(order.substr(kTrace.size()));
     else if (order == kFlush) flush();
-    else if (order == kExpectFinite) expect_finite();
+    else if (order == kExpectSound) expect_sound();
     else if (order == kVisit) to_give.rows.clear(), visit_state(to_give);
     else if (order.starts_with(kGive)) {
       size_t end = 0;
@@ -421,9 +422,25 @@ void Trainer::begin_flush() {
   report_.begin(steps_);
 }
 
-void Trainer::expect_finite() {
-  tell(kExpectFinite);
+void Trainer::expect_sound() {
+  tell(kExpectSound);
   report_.expect_finite(steps_);
+  expect_alike();
+}
+
+void Trainer::expect_alike() {
+  if (!placement_.orders) return;
+  ProcessGroup& orders = *placement_.orders;
+  const std::string own = state_hash([&](StateVisitor& v) { algo_->visit_state(v); });
+  std::string all(own.size() * size_t(orders.size()), '\0');
+  orders.gather(own.data(), own.size(), all.data());
+  for (int rank = 1; rank < orders.size(); ++rank)
+    if (all.compare(size_t(rank) * own.size(), own.size(), all, 0, own.size()) != 0)
+      throw Error(
+          "[processes] at step " + std::to_string(steps_) + " process " + std::to_string(rank) +
+          " has other networks than the first one: what they compute alike rounds otherwise "
+          "there, as on another kind of processor. Resume from the newest checkpoint, which "
+          "they had alike, on machines of one kind");
 }
 
 void Trainer::iterate() {

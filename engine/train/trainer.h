@@ -80,9 +80,10 @@ class Trainer {
   /// Everything since the last flush, waited for.
   MetricRow flush();
 
-  /// Throws Error where an environment gave a number that is not finite since the last flush: asked
-  /// before anything is saved. Waits for a device.
-  void expect_finite();
+  /// Throws Error where an environment gave a number that is not finite since the last flush, or
+  /// processes that share the run have come to have other networks: asked before anything is saved.
+  /// Waits for a device.
+  void expect_sound();
 
   /// Everything a resumed run needs to go on as if nothing happened. Between iterations only. Where
   /// several processes share the run, all of them visit it at once, as when they load: one that does
@@ -118,6 +119,7 @@ class Trainer {
   }
 
  private:
+  void expect_alike();
   /// What the threads that collect a block keep of it; a cache line of its own.
   struct alignas(64) BlockState {
     Carry carry;        ///< views of the block's rows

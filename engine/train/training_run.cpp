@@ -55,7 +55,8 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
           .torch_version = TORCH_VERSION,
           .device = trainer.placement().device.str(),
           .threads = trainer.placement().threads,
-          .processes = trainer.placement().processes};
+          .processes = trainer.placement().processes,
+          .machines = trainer.placement().machines};
 }
 
 // memory that the system does not give, whoever asked for it, as one line
@@ -142,7 +143,9 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   const MemoryPlan memory = fit_memory(experiment, asked, &shrunk);
   // trials take the run's memory: one that does not fit is refused before
   Placement placement = settle_precision(experiment, asked);
-  Processes processes(experiment, request.process, placement);
+  const std::string& init = experiment.run.init_from;
+  const std::string networks = init.empty() ? "" : first_networks(init);
+  Processes processes(experiment, request, placement, networks, /*resumed=*/false);
   RunTrace trace(experiment.trace, placement.device.is_cuda());
   // what is large takes a while to be made, and the console begins behind it
   if (memory.total() > kLarge) {
@@ -151,7 +154,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   }
   Trainer trainer(experiment, placement);
   std::string unlike;
-  if (!experiment.run.init_from.empty()) unlike = init_from(trainer, experiment.run.init_from);
+  if (!networks.empty()) unlike = init_from(trainer, networks);
+  processes.begun();
   // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
   if (const Replay* replay = trainer.store().replay(); replay && experiment.run.dataset.empty())
     experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
@@ -208,7 +212,7 @@ std::vector<std::string> of_what_is_saved(const std::vector<std::string>& change
   for (const std::string& change : changes) {
     const bool run = change.starts_with("train.") || change.starts_with("trace.") ||
                      change.starts_with("threads") || change.starts_with("device") ||
-                     change.starts_with("processes");
+                     change.starts_with("processes") || change.starts_with("machines");
     if (!run || change.starts_with("train.opponents") || change.starts_with("train.past:"))
       kept.push_back(change);
   }
@@ -348,7 +352,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
                         });
   if (!checkpoint) throw no_valid_checkpoint(folder);
   Placement placement = settle_precision(*experiment, asked);
-  Processes processes(*experiment, request.process, placement, checkpoint->dir);
+  Processes processes(*experiment, request, placement, checkpoint->dir, /*resumed=*/true);
   RunTrace trace(experiment->trace, placement.device.is_cuda());
   const auto made = naming_edits(folder, edits,
                                  [&] { return std::make_unique<Trainer>(*experiment, placement); });
@@ -356,6 +360,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   const auto changes = old.changes_to(Settings(experiment->table()));
   expect_replay_kept(trainer, began, changes);
   const CheckpointIdentity identity = restored(trainer, *checkpoint, *trained, folder, changes);
+  processes.begun();
   const std::string from = checkpoint->dir;
   checkpoint.reset();
   trainer.report().continue_clock(identity.seconds);

@@ -1,6 +1,7 @@
 #pragma once
 // A run from its folder's point of view: begun with its settings, or continued from a checkpoint.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct RunRequest {
   /// A command that calls train_process with the word behind it: how the setting processes starts
   /// the further ones; empty: they are refused.
   std::vector<std::string> process = {};
+  /// [HOST:]PORT where the setting machines has this one wait for the others; empty: they are
+  /// refused.
+  std::string listen = {};
 };
 
 enum class RunOutcome {
@@ -42,6 +46,13 @@ RunOutcome train_new(Experiment& experiment, const RunRequest& request);
 /// started: returns when the run has ended, and whether this one's part of it ended well; else
 /// the first one says why. Throws Error where `place` is none.
 bool train_process(const std::string& place);
+
+/// This machine's part of a run that waits for machines at `address`, HOST:PORT, for at most
+/// `patience_s` seconds that it does not listen yet. `process` as RunRequest::process; `say` gets
+/// lines for people. Returns when the run has ended, and whether it ended well here; else it says
+/// why. Throws Error where there is none.
+bool train_machine(const std::string& address, const std::vector<std::string>& process,
+                   double patience_s, const std::function<void(const std::string&)>& say);
 
 /// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never
 /// stopped. `overrides` are name=value; the settings before them are kept beside config.yaml.

@@ -12,7 +12,7 @@ from conftest import BUILD, HOME
 LAYERS = [
     ["base/trace"],
     ["base/core"],
-    ["base/config", "base/onnx", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/timeline", "base/web"],
+    ["base/config", "base/onnx", "base/simd", "base/device", "base/mujoco", "base/statistics", "base/datalog", "base/timeline", "base/web", "base/processes"],
     ["base/env", "base/metrics", "base/picture", "base/search"],
     ["envs", "sinks", "kernels"],
     ["engine/device"],

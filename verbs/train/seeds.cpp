@@ -446,6 +446,7 @@ RunRow seeds_row(const std::string& folder, const std::string& name) {
 }
 
 RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request) {
+  expect_one_machine(experiment);
   for (int64_t i = 0; i < request.count; ++i)
     check_beginning(experiment.run.init_from, experiment.run.seed + uint64_t(i));
   const std::string folder = new_folder(experiment, request.out);

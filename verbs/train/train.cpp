@@ -43,6 +43,8 @@ Grammar grammar() {
             "go on in DIR where it holds this run already; nothing is done where that is finished"},
            {"--seeds", "N",
             "train N seeds, from the setting seed on, side by side as threads allow, and sum up"},
+           {"--listen", "[HOST:]PORT",
+            "with machines=N: wait here for the others, on which `maglev join` is called"},
            {"--sinks", "NAMES",
             "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
       .least = 0,
@@ -86,13 +88,14 @@ int print_settings(const Arguments& arguments) {
 
 RunRequest request_of(const Arguments& arguments, const std::vector<std::string>& words) {
   RunRequest request;
-  for (const char* flag : {"--out", "--sinks"})
+  for (const char* flag : {"--out", "--sinks", "--listen"})
     if (arguments.value(flag) == "")
       throw Error(std::string("[train] ") + flag + " needs a value; leave it out for the default");
   request.out = arguments.value("--out").value_or("");
   request.overwrite = arguments.has("--overwrite");
   if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks, "--sinks");
   request.process = {"/proc/self/exe", "train", kProcess};
+  request.listen = arguments.value("--listen").value_or("");
   request.command = {"./maglev", "train"};
   // how to get the run again: not on top of itself
   std::ranges::copy_if(words, std::back_inserter(request.command),

@@ -1,4 +1,4 @@
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 
 #include <cmath>
 #include <csignal>

@@ -1,4 +1,4 @@
-#include "base/core/process_group.h"
+#include "base/processes/process_group.h"
 
 #include <algorithm>
 #include <array>
@@ -58,16 +58,21 @@ void put(T& to, T value) {
   to = value;
 }
 
-// out[i] = of[0][i] + of[1][i] + ..., in this order
 template <class T>
-void add_in_order(const std::vector<const T*>& of, size_t count, T* out) {
+using Wide = decltype(value_of(T()));
+
+// out[i] = before[i] + of[0][i] + of[1][i] + ..., in this order; without `before` from of[0] on.
+// `out` may be `before`, or one of `of`
+template <class T, class Out>
+void add_in_order(const Wide<T>* before, const std::vector<const T*>& of, size_t count, Out* out) {
   // in pieces that stay in the first cache
   constexpr size_t kPiece = 1024;
-  decltype(value_of(T())) sums[kPiece];
+  Wide<T> sums[kPiece];
   for (size_t begin = 0; begin < count; begin += kPiece) {
     const size_t n = std::min(kPiece, count - begin);
-    for (size_t i = 0; i < n; ++i) sums[i] = value_of(of[0][begin + i]);
-    for (size_t r = 1; r < of.size(); ++r)
+    for (size_t i = 0; i < n; ++i)
+      sums[i] = before ? before[begin + i] : value_of(of[0][begin + i]);
+    for (size_t r = before ? 0 : 1; r < of.size(); ++r)
       for (size_t i = 0; i < n; ++i) sums[i] += value_of(of[r][begin + i]);
     for (size_t i = 0; i < n; ++i) put(out[begin + i], sums[i]);
   }
@@ -143,18 +148,23 @@ struct ProcessGroup::Shared {
     char failure[2000];  ///< why, where it has
   };
 
-  int size;
-  pid_t leader;
-  Member members[kMost];
+  int size, here;  ///< processes of the run, and of this machine
+  int first;       ///< rank of the first of them, the head
+  int processors;  ///< for each of them
+  pid_t head;
+  Member members[kMost];             ///< by place on this machine
   alignas(4096) std::byte places[];  ///< [2, size, kPlace]
 };
 
 int64_t ProcessGroup::bytes(int size) { return int64_t(shared_bytes(sizeof(Shared), size)); }
 
 int ProcessGroup::size() const { return shared_->size; }
+int ProcessGroup::here() const { return shared_->here; }
+int ProcessGroup::first_here() const { return shared_->first; }
+int ProcessGroup::processors() const { return shared_->processors; }
 
-ProcessGroup::ProcessGroup(int rank, int size, int memory)
-    : rank_(rank), memory_(memory), bytes_(shared_bytes(sizeof(Shared), size)) {
+ProcessGroup::ProcessGroup(int memory, int size)
+    : memory_(memory), bytes_(shared_bytes(sizeof(Shared), size)) {
   CPU_ZERO(&processors_);
   void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (at == MAP_FAILED)
@@ -164,28 +174,37 @@ ProcessGroup::ProcessGroup(int rank, int size, int memory)
   shared_ = static_cast<Shared*>(at);
 }
 
-std::unique_ptr<ProcessGroup> ProcessGroup::lead(int size,
-                                                 const std::vector<std::string>& command) {
+std::unique_ptr<ProcessGroup> ProcessGroup::lead(int size, const std::vector<std::string>& command,
+                                                 std::unique_ptr<MachineLine> line) {
   MAGLEV_ASSERT(size > 1 && size <= kMost, "a leader has others to lead");
+  const int machines = line ? line->run().machines : 1, here = size / machines;
+  MAGLEV_ASSERT(here * machines == size, "machines have as many processes each");
   const int memory = memfd_create("maglev", MFD_CLOEXEC);
   if (memory < 0 || ftruncate(memory, off_t(shared_bytes(sizeof(Shared), size))) != 0)
     throw Error("[processes] no memory can be shared: " + std::string(strerror(errno)));
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(0, size, memory));
-  group->shared_->size = size;
-  group->shared_->leader = getpid();
-  group->looks_ = usable_cpus() >= size ? kLooksAwake : 0;
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(memory, size));
+  Shared& shared = *group->shared_;
+  shared.size = size, shared.here = here;
+  shared.first = line ? line->machine() * here : 0;
+  shared.processors = std::max(1, usable_cpus() / here);
+  shared.head = getpid();
+  group->rank_ = shared.first;
+  group->looks_ = usable_cpus() >= here ? kLooksAwake : 0;
   group->start_others(command);
   sched_getaffinity(0, sizeof group->processors_, &group->processors_);
-  take_processors(0, size);
+  take_processors(0, here);
+  if (!line) return group;
+  group->line_ = std::move(line);
+  group->line_->while_waiting([group = group.get()] { group->look_after_others(); });
   return group;
 }
 
 void ProcessGroup::start_others(const std::vector<std::string>& command) {
   const pid_t parent = getpid();
-  children_.assign(size_t(size()), 0);
-  for (int rank = 1; rank < size(); ++rank) {
+  children_.assign(size_t(here()), 0);
+  for (int local = 1; local < here(); ++local) {
     const std::string place =
-        std::to_string(memory_) + ":" + std::to_string(rank) + ":" + std::to_string(size());
+        std::to_string(memory_) + ":" + std::to_string(local) + ":" + std::to_string(size());
     std::vector<char*> argv;
     for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
     argv.push_back(const_cast<char*>(place.c_str()));
@@ -193,24 +212,27 @@ void ProcessGroup::start_others(const std::vector<std::string>& command) {
     const pid_t child = fork();
     if (child == 0) become(argv.data(), memory_, parent);
     if (child < 0)
-      throw Error("[processes] process " + std::to_string(rank) +
+      throw Error("[processes] process " + std::to_string(first_here() + local) +
                   " cannot be started: " + strerror(errno));
-    children_[size_t(rank)] = child;
+    children_[size_t(local)] = child;
   }
 }
 
 std::unique_ptr<ProcessGroup> ProcessGroup::join(const std::string& place) {
-  int memory = -1, rank = -1, size = -1;
-  if (std::sscanf(place.c_str(), "%d:%d:%d", &memory, &rank, &size) != 3 || rank < 1 ||
-      rank >= size || size > kMost)
+  int memory = -1, local = -1, size = -1;
+  if (std::sscanf(place.c_str(), "%d:%d:%d", &memory, &local, &size) != 3 || local < 1 ||
+      local >= size || size > kMost)
     throw Error("[processes] '" + place +
                 "' is no place in a run: processes of a run are started by the first of them");
   fcntl(memory, F_SETFD, FD_CLOEXEC);
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(rank, size, memory));
-  if (group->size() != size || group->shared_->leader != getppid())
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(memory, size));
+  if (group->size() != size || group->shared_->head != getppid())
     throw Error("[processes] '" + place + "' is of a run that has ended");
-  group->looks_ = usable_cpus() >= size ? kLooksAwake : 0;
-  take_processors(rank, size);
+  const int here = group->here();
+  group->local_ = local;
+  group->rank_ = group->first_here() + local;
+  group->looks_ = usable_cpus() >= here ? kLooksAwake : 0;
+  take_processors(local, here);
   return group;
 }
 
@@ -220,7 +242,7 @@ ProcessGroup::~ProcessGroup() {
       kill(child, SIGKILL);
       waitpid(child, nullptr, 0);
     }
-  if (rank_ == 0 && CPU_COUNT(&processors_) > 0)
+  if (local_ == 0 && CPU_COUNT(&processors_) > 0)
     sched_setaffinity(0, sizeof processors_, &processors_);
   munmap(shared_, bytes_);
   close(memory_);
@@ -231,14 +253,14 @@ std::byte* ProcessGroup::place_of(int rank) const {
 }
 
 void ProcessGroup::arrive() {
-  auto& own = shared_->members[rank_];
+  auto& own = shared_->members[local_];
   own.arrived.store(++arrivals_);
   if (own.waiting.load() > 0)
     syscall(SYS_futex, &own.arrived, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void ProcessGroup::wait_for(int rank) {
-  auto& other = shared_->members[rank];
+void ProcessGroup::wait_for(int local) {
+  auto& other = shared_->members[local];
   // differences, for counts begin anew at 2^32
   const auto there = [&](uint32_t count) { return int32_t(count - arrivals_) >= 0; };
   for (int i = 0; i < looks_; ++i, pause())
@@ -258,45 +280,97 @@ void ProcessGroup::wait_for(int rank) {
     if (named || steady_s() - begin < kLate) continue;
     named = true;
     std::fprintf(stderr, "maglev: the run has waited %.0f s for process %d of it, pid %d\n", kLate,
-                 rank, int(children_[size_t(rank)]));
+                 local, int(children_[size_t(local)]));
   }
   other.waiting.fetch_sub(1);
 }
 
 void ProcessGroup::meet() {
   arrive();
-  for (int rank = 0; rank < size(); ++rank)
-    if (rank != rank_) wait_for(rank);
+  for (int local = 0; local < here(); ++local)
+    if (local != local_) wait_for(local);
 }
 
 void ProcessGroup::meet_for(Call call, size_t bytes) {
-  const uint64_t doing = uint64_t(call) << 56 | bytes;
-  shared_->members[rank_].doing[calls_ & 1] = doing;
+  const uint64_t doing = number_of(call, bytes);
+  shared_->members[local_].doing[calls_ & 1] = doing;
   meet();
-  for (int rank = 0; rank < size(); ++rank)
-    if (shared_->members[rank].doing[calls_ & 1] != doing)
-      throw Gone("[processes] process " + std::to_string(rank) +
+  for (int local = 0; local < here(); ++local)
+    if (shared_->members[local].doing[calls_ & 1] != doing)
+      throw Gone("[processes] process " + std::to_string(first_here() + local) +
                  " of the run is at something else than process " + std::to_string(rank_) +
                  "; a fault of this program, please report it");
+}
+
+template <class Work>
+void ProcessGroup::over_the_line(const Work& work) {
+  if (!line_) return;
+  try {
+    work();
+  } catch (const MachineLine::Gone& e) {
+    // why, where another has said so
+    look_after_others();
+    fail(e.what());
+    throw Gone(e.what());
+  }
+}
+
+void ProcessGroup::bring_places(Call call, size_t bytes) {
+  if (here() == size()) return;
+  over_the_line([&] {
+    std::vector<std::vector<MachineLine::Bytes>> blocks(size_t(line_->run().machines));
+    for (int rank = 0; rank < size(); ++rank)
+      blocks[size_t(rank / here())].push_back({place_of(rank), bytes});
+    line_->exchange(number_of(call, bytes), blocks);
+  });
+  meet();
+}
+
+template <class T>
+void ProcessGroup::add_over_machines(const std::vector<const T*>& own, size_t count, T* total) {
+  over_the_line([&] {
+    // what other machines have added is in full, and is rounded once
+    partial_.resize(std::max(partial_.size(), count * sizeof(Wide<T>)));
+    auto* partial = reinterpret_cast<Wide<T>*>(partial_.data());
+    const bool last = line_->machine() == line_->run().machines - 1;
+    const auto add = [&](size_t begin, size_t n) {
+      std::vector<const T*> of = own;
+      for (const T*& part : of) part += begin;
+      const Wide<T>* before = line_->machine() == 0 ? nullptr : partial + begin;
+      if (last) add_in_order(before, of, n, total + begin);
+      else add_in_order(before, of, n, partial + begin);
+    };
+    line_->add_up(number_of(Call::sum, count * sizeof(T)),
+                  {.count = count,
+                   .partial = {partial_.data(), count * sizeof(Wide<T>)},
+                   .total = {reinterpret_cast<std::byte*>(total), count * sizeof(T)},
+                   .add = add});
+  });
 }
 
 void ProcessGroup::look_after_others() {
   const std::lock_guard lock(mutex_);
   // one that fails by itself says why; one that is killed does not
-  for (int rank = 0; rank < size() && gone_.empty(); ++rank)
-    if (rank != rank_ && shared_->members[rank].failed.load())
-      gone_ = shared_->members[rank].failure;
-  for (size_t rank = 0; rank < children_.size() && gone_.empty(); ++rank) {
+  for (int local = 0; local < here() && gone_.empty(); ++local)
+    if (local != local_ && shared_->members[local].failed.load())
+      gone_ = shared_->members[local].failure;
+  for (size_t local = 0; local < children_.size() && gone_.empty(); ++local) {
     int status = 0;
-    if (children_[rank] <= 0 || waitpid(children_[rank], &status, WNOHANG) <= 0) continue;
-    children_[rank] = 0;
-    const bool said = shared_->members[rank].failed.load();
-    gone_ = said ? shared_->members[rank].failure : ending_of(int(rank), status);
+    if (children_[local] <= 0 || waitpid(children_[local], &status, WNOHANG) <= 0) continue;
+    children_[local] = 0;
+    // at the run's end one has made the last call and leaves before this one has seen that
+    const auto& member = shared_->members[local];
+    if (status == 0 && int32_t(member.arrived.load() - arrivals_) >= 0) continue;
+    gone_ = member.failed.load() ? member.failure : ending_of(first_here() + int(local), status);
   }
-  if (gone_.empty() && rank_ > 0 && getppid() != shared_->leader)
+  if (gone_.empty() && local_ > 0 && getppid() != shared_->head)
     gone_ = "[processes] the first process of the run has ended";
+  if (gone_.empty() && line_) gone_ = line_->lost();
+  if (gone_.empty()) return;
+  // those of this machine and of others hear of it from its head
+  if (local_ == 0) fail(gone_);
   // also who asks again hears of it
-  if (!gone_.empty()) throw Gone(gone_);
+  throw Gone(gone_);
 }
 
 template <class T>
@@ -304,13 +378,28 @@ void ProcessGroup::add_up(T* values, size_t count) {
   std::vector<const T*> all;
   for (size_t begin = 0; begin < count; begin += kPlace / sizeof(T), ++calls_) {
     const size_t n = std::min(kPlace / sizeof(T), count - begin);
+    const auto shown_by = [&](int rank) { return reinterpret_cast<const T*>(place_of(rank)); };
+    const bool small = n * sizeof(T) <= kSmall;
+    // alone on its machine it shows nobody what goes over the line
+    if (here() == 1 && !small) {
+      add_over_machines<T>({values + begin}, n, values + begin);
+      continue;
+    }
     all.clear();
-    for (int rank = 0; rank < size(); ++rank)
-      all.push_back(reinterpret_cast<const T*>(place_of(rank)));
+    for (int rank = 0; rank < size(); ++rank) all.push_back(shown_by(rank));
     std::memcpy(place_of(rank_), values + begin, n * sizeof(T));
     meet_for(Call::sum, n * sizeof(T));
-    if (n * sizeof(T) <= kSmall) {
-      add_in_order(all, n, values + begin);
+    if (small) {
+      bring_places(Call::sum, n * sizeof(T));
+      add_in_order<T>(nullptr, all, n, values + begin);
+      continue;
+    }
+    if (here() != size()) {
+      const auto own = all.begin() + first_here();
+      auto* total = reinterpret_cast<T*>(place_of(first_here()));
+      add_over_machines<T>({own, own + here()}, n, total);
+      meet();
+      std::memcpy(values + begin, total, n * sizeof(T));
       continue;
     }
     // each process adds a share, which none but it reads before, and shows the sum in its own place
@@ -318,12 +407,11 @@ void ProcessGroup::add_up(T* values, size_t count) {
     const auto begin_of = [&](int rank) { return std::min(n, size_t(rank) * share); };
     const size_t first = begin_of(rank_), own = begin_of(rank_ + 1) - first;
     for (const T*& part : all) part += first;
-    add_in_order(all, own, reinterpret_cast<T*>(place_of(rank_)) + first);
+    add_in_order<T>(nullptr, all, own, reinterpret_cast<T*>(place_of(rank_)) + first);
     meet();
     for (int rank = 0; rank < size(); ++rank) {
       const size_t from = begin_of(rank), many = begin_of(rank + 1) - from;
-      std::memcpy(values + begin + from, reinterpret_cast<const T*>(place_of(rank)) + from,
-                  many * sizeof(T));
+      std::memcpy(values + begin + from, shown_by(rank) + from, many * sizeof(T));
     }
   }
 }
@@ -339,69 +427,83 @@ void ProcessGroup::gather(const void* own, size_t bytes, void* all) {
     const size_t n = std::min(kPlace, bytes - begin);
     std::memcpy(place_of(rank_), from + begin, n);
     meet_for(Call::gather, n);
+    bring_places(Call::gather, n);
     for (int rank = 0; rank < size(); ++rank)
       std::memcpy(to + size_t(rank) * bytes + begin, place_of(rank), n);
   }
 }
 
-void ProcessGroup::tell(const std::string& text) {
+void ProcessGroup::put_word(const std::string& text) {
   MAGLEV_ASSERT(text.size() + sizeof(size_t) <= kPlace, "the leader's word fits its place");
   const size_t bytes = text.size();
-  std::memcpy(place_of(0), &bytes, sizeof bytes);
-  std::memcpy(place_of(0) + sizeof bytes, text.data(), bytes);
+  std::memcpy(place_of(first_here()), &bytes, sizeof bytes);
+  std::memcpy(place_of(first_here()) + sizeof bytes, text.data(), bytes);
+}
+
+void ProcessGroup::tell(const std::string& text) {
+  put_word(text);
+  over_the_line([&] { line_->tell(number_of(Call::word, 0), text); });
   meet_for(Call::word, 0);
   ++calls_;
 }
 
 std::string ProcessGroup::hear() {
+  over_the_line([&] { put_word(line_->hear(number_of(Call::word, 0))); });
   meet_for(Call::word, 0);
   size_t bytes = 0;
-  std::memcpy(&bytes, place_of(0), sizeof bytes);
-  std::string text(reinterpret_cast<const char*>(place_of(0)) + sizeof bytes, bytes);
+  std::memcpy(&bytes, place_of(first_here()), sizeof bytes);
+  std::string text(reinterpret_cast<const char*>(place_of(first_here())) + sizeof bytes, bytes);
   ++calls_;
   return text;
 }
 
 void ProcessGroup::fail(const std::string& what) noexcept {
-  auto& own = shared_->members[rank_];
-  const size_t bytes = std::min(what.size(), sizeof own.failure - 1);
-  std::memcpy(own.failure, what.data(), bytes);
-  own.failure[bytes] = 0;
-  own.failed.store(true);
+  auto& own = shared_->members[local_];
+  // what was said first is why
+  if (!own.failed.load()) {
+    const size_t bytes = std::min(what.size(), sizeof own.failure - 1);
+    std::memcpy(own.failure, what.data(), bytes);
+    own.failure[bytes] = 0;
+    own.failed.store(true);
+  }
+  if (line_) line_->fail(what);
 }
 
 std::string ProcessGroup::lost() const {
   const std::lock_guard lock(mutex_);
   if (!gone_.empty()) return gone_;
-  for (size_t rank = 1; rank < children_.size(); ++rank) {
-    if (shared_->members[rank].failed.load()) return shared_->members[rank].failure;
+  for (size_t local = 1; local < children_.size(); ++local) {
+    if (shared_->members[local].failed.load()) return shared_->members[local].failure;
     siginfo_t info{};
     // looked at only: the loop's thread takes what became of it
-    const pid_t child = children_[rank];
+    const pid_t child = children_[local];
     if (child <= 0 || waitid(P_PID, id_t(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
     const bool content = info.si_code == CLD_EXITED && info.si_status == 0;
     if (info.si_pid == child && !content)
-      return "[processes] process " + std::to_string(rank) + " of the run ended";
+      return "[processes] process " + std::to_string(first_here() + int(local)) +
+             " of the run ended";
   }
-  return "";
+  return line_ ? line_->lost() : "";
 }
 
 void ProcessGroup::wait_for_end() {
   const double begin = steady_s();
-  for (size_t rank = 1; rank < children_.size(); ++rank) {
+  for (size_t local = 1; local < children_.size(); ++local) {
+    const int rank = first_here() + int(local);
     int status = 0;
-    while (children_[rank] > 0) {
+    while (children_[local] > 0) {
       {
         const std::lock_guard lock(mutex_);
-        if (waitpid(children_[rank], &status, WNOHANG) != 0) children_[rank] = 0;
+        if (waitpid(children_[local], &status, WNOHANG) != 0) children_[local] = 0;
       }
-      if (children_[rank] == 0) break;
+      if (children_[local] == 0) break;
       if (steady_s() - begin > kEnding)
         throw Error("[processes] process " + std::to_string(rank) + " of the run did not end");
       usleep(1000);
     }
-    if (status != 0) throw Error(ending_of(int(rank), status));
+    if (status != 0) throw Error(ending_of(rank, status));
   }
+  if (line_) line_->end(kEnding);
 }
 
 }  // namespace maglev

@@ -1,0 +1,47 @@
+#pragma once
+// How the machines of a run come together: the first listens, the others come to it, and it tells
+// each who is before it in the line.
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "base/processes/machine_line.h"
+
+namespace maglev {
+
+/// An open socket; -1: none.
+class Socket {
+ public:
+  explicit Socket(int fd = -1) : fd_(fd) {}
+  ~Socket();
+  Socket(Socket&& other) noexcept : fd_(other.release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+/// A neighbour in the line: two connections to it, and what people call it.
+struct Neighbour {
+  Socket data, news;
+  std::string name;
+};
+
+/// What a machine has once all have come.
+struct Met {
+  int machine = 0;
+  MachineLine::Run run;
+  Neighbour before, behind;  ///< without connections at the line's ends
+};
+
+/// As MachineLine::lead and MachineLine::join. Throw Error.
+Met wait_for_machines(const std::string& address, const MachineLine::Run& run,
+                      const std::function<void(const std::string&)>& say);
+Met come_to_machines(const std::string& address, const std::string& build, double patience_s);
+
+}  // namespace maglev
