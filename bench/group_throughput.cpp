@@ -72,7 +72,7 @@ int follow(ProcessGroup& group) {
 }
 
 int join(const std::string& address) {
-  auto line = MachineLine::join(address, "bench", /*patience_s=*/60);
+  auto line = MachineLine::join(address, "bench", /*patience_s=*/60, [](const std::string&) {});
   const int processes = line->run().processes;
   const auto group = ProcessGroup::lead(processes, kProcess, std::move(line));
   follow(*group);

@@ -34,12 +34,8 @@ Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device
     const ObsColumn& column = spec.observations[i];
     if (column.audience == Audience::critic) continue;
     if (column.dtype == DType::f32) vectors_.push_back(i);
-    else if (is_cells(column))
-      images_.push_back(
-          {.column = i,
-           .cells = pixels_of(column.cells).to(device),
-           .shape = {column.cells.grid[0], column.cells.grid[1], column.cells.channels}});
-    else images_.push_back({.column = i});
+    else images_.push_back({.column = i, .shape = image_shape(column)});
+    if (is_cells(column)) images_.back().pixels = pixels_of(column.cells).to(device);
   }
   if (!heads_.empty()) return;
   const auto low = at::tensor(spec.action.low), high = at::tensor(spec.action.high);
@@ -58,13 +54,13 @@ Observation Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) cons
 }
 
 at::Tensor Columns::image_of(const Image& image, const at::Tensor& column) {
-  if (!image.cells.defined()) return column;
+  if (!image.pixels.defined()) return column;
   std::vector<int64_t> shape = column.sizes().slice(0, size_t(column.dim()) - 1).vec();
   shape.insert(shape.end(), image.shape.begin(), image.shape.end());
   const int64_t pixels = image.shape[0] * image.shape[1] * image.shape[2];
   // behind the last cell a byte may hold more
-  return at::index_select(image.cells, 0, column.reshape(-1).to(at::kInt))
-      .view({-1, column.size(-1) * image.cells.size(1)})
+  return at::index_select(image.pixels, 0, column.reshape(-1).to(at::kInt))
+      .view({-1, column.size(-1) * image.pixels.size(1)})
       .narrow(1, 0, pixels)
       .reshape(shape);
 }

@@ -34,9 +34,8 @@ class Columns {
  private:
   struct Image {
     size_t column;
-    /// [256, pixels of a byte's cells] u8 and the pixels of a row; undefined: it is one already.
-    at::Tensor cells = {};
-    std::vector<int64_t> shape = {};
+    std::vector<int64_t> shape;  ///< [H, W, C]
+    at::Tensor pixels = {};      ///< [256, n] u8: of the cells in each byte; undefined: a picture
   };
   static at::Tensor image_of(const Image& image, const at::Tensor& column);
 

@@ -49,8 +49,8 @@ std::vector<at::Tensor> Dreams::columns_of(const Reconstruction& made, int64_t T
       out[i] = symexp(made.vector.narrow(1, number, column.elements())).reshape(shape);
       number += column.elements();
     } else {
-      const int64_t channels = is_cells(column) ? column.cells.channels : column.shape[2];
-      out[i] = 255 * made.image.narrow(3, channel, channels).unflatten(0, {T, N});
+      const int64_t channels = image_shape(column)[2];
+      out[i] = 255 * at::sigmoid(made.logits).narrow(3, channel, channels).unflatten(0, {T, N});
       channel += channels;
     }
   }
@@ -84,7 +84,7 @@ std::vector<at::Tensor> Dreams::imagine(const Batch& play, int64_t seen, uint64_
         at::where(sees, rssm.posterior(latent.deter, token), rssm.prior(latent.deter));
     latent.stoch = drawn_stoch(log_probs, uniforms[t]);
     const Reconstruction made = networks_.decoder->forward(latent);
-    if (made.image.defined()) images.push_back(made.image);
+    if (made.logits.defined()) images.push_back(made.logits);
     if (made.vector.defined()) vectors.push_back(made.vector);
   }
   const auto all = [](const std::vector<at::Tensor>& steps) {

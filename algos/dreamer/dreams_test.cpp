@@ -102,7 +102,7 @@ TEST(DreamerDreams, of_what_was_seen_are_the_decoders_of_the_observed_states) {
   const auto decoded = networks.decoder->forward(
       {observed.latent.deter.flatten(0, 1), observed.latent.stoch.flatten(0, 1)});
 
-  const auto image = 255 * decoded.image.unflatten(0, {kSteps, kRows});
+  const auto image = 255 * at::sigmoid(decoded.logits).unflatten(0, {kSteps, kRows});
   const auto vector = symexp(decoded.vector).unflatten(0, {kSteps, kRows});
   EXPECT_TRUE(close(made[0], image.narrow(-1, 0, 3), 1e-3));
   EXPECT_TRUE(close(made[1], vector.narrow(-1, 0, 2), 1e-4));

@@ -5,6 +5,7 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/networks.h"
 #include "algos/dreamer/policy.h"
+#include "base/env/pictures.h"
 #include "base/simd/tiles.h"
 #include "kernels/image_towers/image_towers.h"
 
@@ -141,6 +142,17 @@ int64_t rounded_bytes(const Options& o, const ModelShape& s, const AlgoContext& 
   return kBf16 * (weights + rows * ((H + 2) * F + room));
 }
 
+// of cells as the pictures that a batch is learned from, and of the codes on the way there
+int64_t pictured_bytes(const Options& o, const EnvSpec& spec) {
+  int64_t bytes = 0;
+  for (const ObsColumn& column : spec.observations) {
+    if (column.audience == Audience::critic || !is_cells(column)) continue;
+    const std::vector<int64_t> image = image_shape(column);
+    bytes += image[0] * image[1] * image[2] + kF32 * column.elements();
+  }
+  return (o.length + 1) * o.batch * bytes;
+}
+
 std::vector<MemoryPart> policy_memory(const Options& o, const AlgoContext& context) {
   const ModelShape shape = model_shape(o, context.spec);
   const int64_t row = kept_of_image(shape) + forward_elements(shape);
@@ -161,7 +173,8 @@ std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext
       {"parameters", kF32 * parameters},
       {"gradients and optimiser", kF32 * copies * parameters},
       {"activations of an update",
-       fused ? fused_bytes(o, shape, context) : kF32 * update_elements(o, shape)}};
+       (fused ? fused_bytes(o, shape, context) : kF32 * update_elements(o, shape)) +
+           pictured_bytes(o, context.spec)}};
   if (const int64_t rounded = fused ? rounded_bytes(o, shape, context) : 0; rounded > 0)
     parts.push_back({"weights and factors in bf16", rounded});
   for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);

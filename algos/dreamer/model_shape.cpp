@@ -23,21 +23,20 @@ static_assert(std::size(kWidths) == names_of(ModelSize{}).size());
 constexpr int64_t kMultiples[kStages] = {2, 3, 4, 4};
 
 void take_image(const ObsColumn& column, ModelShape& shape) {
-  const bool cells = is_cells(column);
-  const int64_t height = cells ? column.cells.grid[0] : column.shape[0];
-  const int64_t width = cells ? column.cells.grid[1] : column.shape[1];
+  const std::vector<int64_t> image = image_shape(column);
+  const int64_t height = image[0], width = image[1];
   if (shape.channels > 0 && (shape.height != height || shape.width != width))
     throw Error("[dreamer] images must be of one size, " + std::to_string(shape.height) + " x " +
                 std::to_string(shape.width) + " as the first, and column '" + column.name +
                 "' is " + std::to_string(height) + " x " + std::to_string(width));
   shape.height = height, shape.width = width;
-  shape.channels += cells ? column.cells.channels : column.shape[2];
+  shape.channels += image[2];
 }
 
 void take_observations(const EnvSpec& spec, ModelShape& shape) {
   for (const auto& column : spec.observations) {
     if (column.audience == Audience::critic) continue;
-    if (is_picture(column) || is_cells(column)) take_image(column, shape);
+    if (!image_shape(column).empty()) take_image(column, shape);
     else if (column.dtype == DType::f32) shape.vector += column.elements();
     else
       throw Error(
@@ -45,6 +44,7 @@ void take_observations(const EnvSpec& spec, ModelShape& shape) {
           "codes, not column '" +
           column.name + "'; use ppo" + (spec.tasks.empty() ? "" : ", or tdmpc2 for several tasks"));
   }
+  shape.cells = shape.channels > 0 && !sees_picture(spec);
   if (shape.channels == 0 && shape.vector == 0)
     throw Error("[dreamer] the environment shows nothing that the policy may see");
 }

@@ -26,6 +26,9 @@ struct ModelShape {
   int64_t deter = 0, hidden = 0, stoch = 0, classes = 0, blocks = 0;
   int64_t depth = 0, units = 0;
   double unimix = 0;
+  /// All that is an image is cells, of which most are empty: where something is has to cost more than
+  /// its squared error, or states do not learn it.
+  bool cells = false;
   bool decodes = true;        ///< states to what was seen; else a projection of them to tokens
   bool fused_images = false;  ///< kernels/image_towers where the processor computes in f32
   int64_t alignment = 1;      ///< elements between which parameters begin in the flat buffer
@@ -47,6 +50,7 @@ struct ModelShape {
   int64_t image_token() const { return small_height() * small_width() * small_channels(); }
   /// Width of what the encoder gives.
   int64_t token() const { return (vector > 0 ? units : 0) + (channels > 0 ? image_token() : 0); }
+  ImageError image_error() const { return cells ? ImageError::cross_entropy : ImageError::squared; }
   /// Width of the policy's head.
   int64_t policy_head() const { return heads.empty() ? 2 * actions : actions; }
 };

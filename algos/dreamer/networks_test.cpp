@@ -130,7 +130,7 @@ TEST(DreamerNetworks, see_images_of_other_sizes_and_more_than_one) {
   EXPECT_EQ(nets.encoder->forward(seen).sizes(), at::IntArrayRef({3, shape.token()}));
   const auto made =
       nets.decoder->forward({at::randn({3, shape.deter}), at::randn({3, shape.flat_stoch()})});
-  EXPECT_EQ(made.image.sizes(), seen.image.sizes());
+  EXPECT_EQ(made.logits.sizes(), seen.image.sizes());
   EXPECT_EQ(made.vector.sizes(), seen.vector.sizes());
   EXPECT_EQ(reconstruction_loss(made, seen).sizes(), at::IntArrayRef({3}));
 }
@@ -178,6 +178,37 @@ TEST(DreamerNetworks, see_images_on_kernels_as_by_atens_operations) {
 }
 
 // reference, kernels on one panel and more; what lies beyond the image is nobody's loss
+TEST(DreamerNetworks, are_told_of_cells_in_nats_and_of_pictures_by_squares) {
+  const CellCoding cells{.bits = 2, .grid = {11, 11}, .channels = 2, .policy = {0, 0, 1, 0, 0, 1}};
+  EnvSpec spec = walker_spec();
+  spec.observations = {{.name = "map", .dtype = DType::u8, .shape = {31}, .cells = cells}};
+  ModelShape shape = model_shape(of_size(ModelSize::m1), spec);
+  EXPECT_TRUE(shape.cells);
+  at::manual_seed(2);
+  const Observation seen{at::randint(0, 256, {17, 11, 11, 2}).to(at::kByte), {}};
+  const Latent latent{at::randn({17, shape.deter}), at::randn({17, shape.flat_stoch()})};
+  std::vector<std::vector<at::Tensor>> results;
+  for (bool fused : {false, true}) {
+    shape.fused_images = fused;
+    const Networks nets(shape, Initializer(1));
+    const auto loss = nets.decoder->loss(latent, seen);
+    loss.sum().backward();
+    results.push_back({loss.detach()});
+    for (const auto& p : nets.decoder->parameters()) results.back().push_back(p.grad());
+    // as it is defined, of probabilities
+    const auto made = at::sigmoid(nets.decoder->forward(latent).logits.detach().to(at::kDouble));
+    const auto target = seen.image.to(at::kDouble) / 255;
+    const auto nats = -(target * made.log() + (1 - target) * (1 - made).log()).flatten(1).sum(1);
+    EXPECT_TRUE(close(loss.detach(), nats.to(at::kFloat), 1e-3));
+  }
+  const Tolerance tolerance = Tolerance::of_sums(17 * 11 * 11 + 4 * 25 * 32);
+  for (size_t i = 0; i < results[0].size(); ++i)
+    EXPECT_TRUE(close(results[1][i], results[0][i], tolerance)) << i;
+  // beside pictures cells are such
+  spec.observations.push_back({.name = "image", .dtype = DType::u8, .shape = {11, 11, 3}});
+  EXPECT_FALSE(model_shape(of_size(ModelSize::m1), spec).cells);
+}
+
 TEST(DreamerNetworks, see_images_whose_sides_do_not_halve) {
   struct Size {
     int64_t height, width, channels;
@@ -202,7 +233,7 @@ TEST(DreamerNetworks, see_images_whose_sides_do_not_halve) {
       const auto tokens = nets.encoder->forward(seen), loss = nets.decoder->loss(latent, seen);
       EXPECT_EQ(tokens.sizes(), at::IntArrayRef({17, shape.token()}));
       const auto made = nets.decoder->forward(latent);
-      EXPECT_EQ(made.image.sizes(), seen.image.sizes());
+      EXPECT_EQ(made.logits.sizes(), seen.image.sizes());
       EXPECT_TRUE(close(loss.detach(), reconstruction_loss(made, seen).detach(),
                         1e-5 * double(height * width * channels)));
       (tokens.square().sum() + (loss * weight).sum()).backward();

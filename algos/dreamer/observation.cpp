@@ -114,10 +114,10 @@ at::Tensor Decoder::small_image(const Latent& latent) const {
 }
 
 Reconstruction Decoder::forward(const Latent& latent, Precision products) const {
-  Reconstruction made;
+  Reconstruction made{.logits = {}, .vector = {}, .error = shape_.image_error()};
   if (from_deter_)
-    made.image = image_decoder_reference(small_image(latent), {shape_.height, shape_.width},
-                                         tower_parameters(convolutions_, norms_), products);
+    made.logits = image_decoder_reference(small_image(latent), {shape_.height, shape_.width},
+                                          tower_parameters(convolutions_, norms_), products);
   if (vector_) made.vector = vector_->forward(latent.feature());
   return made;
 }
@@ -127,7 +127,8 @@ at::Tensor Decoder::loss(const Latent& latent, const Observation& seen, Precisio
   const auto weights = tower_parameters(convolutions_, norms_);
   if (!kernels_take(shape_.fused_images, seen.image, weights[0]))
     return reconstruction_loss(forward(latent, products), seen);
-  const auto loss = image_decoder_loss(small_image(latent), seen.image, weights, products);
+  const auto loss =
+      image_decoder_loss(small_image(latent), seen.image, weights, products, shape_.image_error());
   if (!vector_) return loss;
   return loss + vector_errors(vector_->forward(latent.feature()), seen.vector);
 }
@@ -135,8 +136,7 @@ at::Tensor Decoder::loss(const Latent& latent, const Observation& seen, Precisio
 at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& seen) {
   at::Tensor loss;
   const auto add = [&](const at::Tensor& sum) { loss = loss.defined() ? loss + sum : sum; };
-  if (made.image.defined())
-    add(squared_errors(made.image, seen.image.to(made.image.dtype()) / 255));
+  if (made.logits.defined()) add(image_errors(made.logits, seen.image, made.error));
   if (made.vector.defined()) add(vector_errors(made.vector, seen.vector));
   return loss;
 }

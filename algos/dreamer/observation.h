@@ -11,6 +11,7 @@
 #include "algos/dreamer/model_shape.h"
 #include "algos/dreamer/rssm.h"
 #include "engine/device/precision.h"
+#include "kernels/image_towers/image_towers.h"
 
 namespace maglev::dreamer {
 
@@ -44,8 +45,9 @@ class Encoder : public torch::nn::Module {
 
 /// What the decoder makes of states. Either part may be undefined.
 struct Reconstruction {
-  at::Tensor image;   ///< [N, H, W, C] in (0, 1)
+  at::Tensor logits;  ///< [N, H, W, C], of which the sigmoid is the image in (0, 1)
   at::Tensor vector;  ///< [N, V], symlog of the vector
+  ImageError error = ImageError::squared;  ///< what the image's pixels are judged by
 };
 
 class Decoder : public torch::nn::Module {
@@ -72,7 +74,8 @@ class Decoder : public torch::nn::Module {
   std::shared_ptr<Head> vector_;
 };
 
-/// Squared errors of each row [N], summed over pixels and numbers, of bytes / 255 and symlog.
+/// Errors of each row [N], summed over pixels and numbers: squared ones of bytes / 255 and symlog, of
+/// cells in nats.
 at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& seen);
 
 /// How far the cross-correlation, over N rows, of `projected` [N, E] and `token` [N, E] is from the

@@ -25,6 +25,22 @@ constexpr double kReason = 2;          // seconds in which one that failed says 
 
 std::byte* bytes_of(uint64_t& number) { return reinterpret_cast<std::byte*>(&number); }
 
+// a call's number goes before what is sent; what comes begins with the neighbour's
+[[noreturn]] void out_of_step(const std::string& name) {
+  throw MachineLine::Gone("[machines] " + name +
+                          " is at something else than this one; a fault of this program, please "
+                          "report it");
+}
+
+// news are texts behind their length; an empty one says that all has ended well
+void send_news(int fd, const std::string& text) {
+  const auto count = uint32_t(text.size());
+  std::string message(reinterpret_cast<const char*>(&count), sizeof count);
+  message += text;
+  // a few hundred bytes, which a connection that carried nothing before takes at once
+  if (fd >= 0) (void)!::send(fd, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 }  // namespace
 
 // Bytes that go to a neighbour or come from it, in order.
@@ -76,17 +92,18 @@ std::unique_ptr<MachineLine> MachineLine::lead(const std::string& address, const
 }
 
 std::unique_ptr<MachineLine> MachineLine::join(const std::string& address, const std::string& build,
-                                               double patience_s) {
+                                               double patience_s,
+                                               const std::function<void(const std::string&)>& say) {
   return std::unique_ptr<MachineLine>(
-      new MachineLine(come_to_machines(address, build, patience_s)));
+      new MachineLine(come_to_machines(address, build, patience_s, say)));
 }
 
 MachineLine::MachineLine(Met met) : run_(std::move(met.run)), machine_(met.machine) {
   const auto take = [](Side& side, Neighbour& from, int machine) {
     side.data = from.data.release();
     side.news = from.news.release();
-    side.machine = machine;
-    side.name = "machine " + std::to_string(machine) + " of the run, " + from.name;
+    // people count from 1
+    side.name = "machine " + std::to_string(machine + 1) + " of the run, " + from.name;
   };
   if (!first()) take(before_, met.before, machine_ - 1);
   if (!last()) take(behind_, met.behind, machine_ + 1);
@@ -141,17 +158,6 @@ void MachineLine::throw_gone(Side& side) {
   throw Gone(why.empty() ? "[machines] " + side.name + " has ended the connection" : why);
 }
 
-// The call's number goes before what is sent; what comes begins with the neighbour's.
-namespace {
-
-[[noreturn]] void out_of_step(const std::string& name) {
-  throw MachineLine::Gone("[machines] " + name +
-                          " is at something else than this one; a fault of this program, please "
-                          "report it");
-}
-
-}  // namespace
-
 void MachineLine::exchange(uint64_t call, const std::vector<std::vector<Bytes>>& blocks) {
   // each machine sends on what it gets, behind its own: the nearest first
   uint64_t from_before = call, from_behind = call;
@@ -193,17 +199,15 @@ void MachineLine::exchange(uint64_t call, const std::vector<std::vector<Bytes>>&
     };
     if (to_behind) to_behind->ready = own + arrived(in_before);
     if (to_before) to_before->ready = own + arrived(in_behind);
-    if (in_before && in_before->done >= sizeof call && from_before != call)
-      out_of_step(before_.name);
-    if (in_behind && in_behind->done >= sizeof call && from_behind != call)
-      out_of_step(behind_.name);
     return false;
   });
+  if (from_before != call) out_of_step(before_.name);
+  if (from_behind != call) out_of_step(behind_.name);
 }
 
 void MachineLine::add_up(uint64_t call, const Sum& sum) {
-  const size_t wide = sum.partial.count / sum.count, narrow = sum.total.count / sum.count;
-  const size_t step = kPiece / wide;
+  const size_t wide = sum.wide, narrow = sum.narrow, step = kPiece / wide;
+  const Bytes partial{sum.partial, sum.count * wide}, total{sum.total, sum.count * narrow};
   uint64_t heard = call;
   std::vector<Stream> streams;
   streams.reserve(4);
@@ -211,13 +215,13 @@ void MachineLine::add_up(uint64_t call, const Sum& sum) {
   Stream *up_in = nullptr, *up_out = nullptr, *down_in = nullptr, *down_out = nullptr;
   const Bytes own_word{bytes_of(call), sizeof call}, word{bytes_of(heard), sizeof heard};
   if (!first()) {
-    up_in = add(Stream::from(before_, {word, sum.partial}));
-    down_out = add(Stream::to(before_, {sum.total}));
+    up_in = add(Stream::from(before_, {word, partial}));
+    down_out = add(Stream::to(before_, {total}));
   }
   if (!last()) {
-    up_out = add(Stream::to(behind_, {own_word, sum.partial}));
+    up_out = add(Stream::to(behind_, {own_word, partial}));
     up_out->ready = sizeof call;
-    down_in = add(Stream::from(behind_, {sum.total}));
+    down_in = add(Stream::from(behind_, {total}));
   }
   size_t added = 0;  // values that this machine's are part of
   advance_all(streams, [&] {
@@ -261,21 +265,8 @@ std::string MachineLine::hear(uint64_t call) {
   return text;
 }
 
-// News are texts behind their length; an empty one says that all has ended well.
-namespace {
-
-void send_news(int fd, const std::string& text) {
-  const auto count = uint32_t(text.size());
-  std::string message(reinterpret_cast<const char*>(&count), sizeof count);
-  message += text;
-  // a few hundred bytes, which a connection that carried nothing before takes at once
-  if (fd >= 0) (void)!::send(fd, message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-}
-
-}  // namespace
-
 void MachineLine::fail(const std::string& what) noexcept {
-  if (std::exchange(told_failure_, true)) return;
+  if (told_failure_.exchange(true)) return;
   constexpr size_t kMostText = 2000;
   try {
     for (const Side* side : {&before_, &behind_}) send_news(side->news, what.substr(0, kMostText));
@@ -315,12 +306,15 @@ std::string MachineLine::lost() {
 }
 
 void MachineLine::end(double seconds) {
+  // the one before may have seen its end and left
   const auto ended = [&] {
     const std::lock_guard lock(news_);
-    return last() || behind_.ended;
+    if (last()) return true;
+    hear_news(behind_);
+    if (!behind_.failed.empty()) throw Gone(behind_.failed);
+    return behind_.ended;
   };
   for (const double until = steady_s() + seconds; !ended();) {
-    if (std::string why = lost(); !why.empty()) throw Gone(std::move(why));
     if (steady_s() > until) throw Gone("[machines] " + behind_.name + " did not end");
     usleep(1000);
   }

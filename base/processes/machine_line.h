@@ -6,6 +6,7 @@
 // Nothing is encrypted and who connects is asked for its build alone, as with NCCL and
 // torch.distributed: the network between the machines has to be private.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,10 +34,12 @@ class MachineLine {
   /// this machine. `say` gets lines for people. Throws Error.
   static std::unique_ptr<MachineLine> lead(const std::string& address, const Run& run,
                                            const std::function<void(const std::string&)>& say);
-  /// Another: comes to the first at `address`, HOST:PORT, which may begin to wait within
-  /// `patience_s` seconds only. Throws Error.
+  /// Another: comes to the first at `address`, HOST:PORT, which may begin to listen within
+  /// `patience_s` seconds only, and waits there for the rest as long as it takes. `say` likewise.
+  /// Throws Error.
   static std::unique_ptr<MachineLine> join(const std::string& address, const std::string& build,
-                                           double patience_s);
+                                           double patience_s,
+                                           const std::function<void(const std::string&)>& say);
   ~MachineLine();
   MachineLine(const MachineLine&) = delete;
   MachineLine& operator=(const MachineLine&) = delete;
@@ -49,25 +52,28 @@ class MachineLine {
     using Error::Error;
   };
 
-  // All of these throw Gone, and what `look` throws, which is called every tenth of a second while
-  // another machine is waited for.
-
+  /// `look` is called every tenth of a second while another machine is waited for; what it throws
+  /// ends the call.
   void while_waiting(std::function<void()> look) { look_ = std::move(look); }
 
   struct Bytes {
     std::byte* data;
-    size_t count;
+    size_t count;  ///< of bytes
   };
+
+  // Calls, by one thread. All of them throw Gone. `call`: the same in all machines, which tells when
+  // they are at different things.
+
   /// blocks[m]: what machine m has. This one's are sent to all others, theirs come to be there.
-  /// `call`: the same in all machines.
   void exchange(uint64_t call, const std::vector<std::vector<Bytes>>& blocks);
 
   /// Adds up `count` values from the first machine to the last, which is the order of ranks, and
   /// brings the sums back to all.
   struct Sum {
-    size_t count;
-    Bytes partial;  ///< what came from the machines before and goes to those behind
-    Bytes total;    ///< of all machines
+    size_t count;         ///< of values
+    size_t wide, narrow;  ///< bytes of a value in partial and in total
+    std::byte* partial;   ///< what came from the machines before and goes to those behind
+    std::byte* total;     ///< of all machines
     /// Adds this machine's values [begin, begin + n) to partial, in the first machine to nothing;
     /// in the last one the outcome goes into total.
     std::function<void(size_t begin, size_t n)> add;
@@ -78,19 +84,18 @@ class MachineLine {
   void tell(uint64_t call, const std::string& text);
   std::string hear(uint64_t call);
 
-  /// The others learn that this machine's part has failed, and why. Once.
+  /// The others learn that this machine's part has failed, and why. Once; any thread.
   void fail(const std::string& what) noexcept;
   /// Why another machine's part has failed, or that it is gone; empty: neither. Any thread.
   std::string lost();
   /// This machine's part has ended well: waits until those of the machines behind have, and tells
-  /// the one before. Throws Gone where they did not within `seconds`.
+  /// the one before, if there is one. Throws Gone where they did not within `seconds`.
   void end(double seconds);
 
  private:
   // A connection to a neighbour: what calls send, and by itself what ends the run.
   struct Side {
     int data = -1, news = -1;
-    int machine = -1;
     std::string name;   ///< of that machine, for people
     std::string heard;  ///< of its news, not complete yet
     bool ended = false;
@@ -111,7 +116,8 @@ class MachineLine {
   Side before_, behind_;
   std::function<void()> look_;
   std::mutex news_;  ///< of what was heard
-  bool told_failure_ = false, named_ = false;
+  std::atomic<bool> told_failure_ = false;
+  bool named_ = false;
 };
 
 }  // namespace maglev

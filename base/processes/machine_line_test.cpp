@@ -20,6 +20,7 @@ namespace maglev {
 namespace {
 
 const std::string kBuild = "maglev 1, torch 2";
+void nobody(const std::string&) {}
 
 // where the first machine said that it waits
 class Address {
@@ -37,6 +38,17 @@ class Address {
   std::atomic<int> port_ = 0;
 };
 
+// a connection to "127.0.0.1:PORT"
+int connected(const std::string& address) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(uint16_t(std::stoi(address.substr(address.rfind(':') + 1))));
+  EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  return fd;
+}
+
 using Work = std::function<void(std::unique_ptr<MachineLine>)>;
 
 // a thread for each machine; what went wrong in each, empty: nothing
@@ -53,7 +65,7 @@ std::vector<std::string> on_machines(int machines, int processes, const Work& wo
                             "127.0.0.1:0",
                             {.machines = machines, .processes = processes, .build = kBuild},
                             [&](const std::string& said) { address.hear(said); })
-                      : MachineLine::join(address.text(), kBuild, 10);
+                      : MachineLine::join(address.text(), kBuild, 10, nobody);
         machine = line->machine();
         work(std::move(line));
       });
@@ -213,7 +225,7 @@ TEST(MachineLine, one_that_is_gone_is_named) {
   EXPECT_EQ(errors[2], "");
   for (const int machine : {0, 1}) {
     const std::string& error = errors[size_t(machine)];
-    EXPECT_TRUE(contains(error, "machine 2 of the run, ")) << error;
+    EXPECT_TRUE(contains(error, "machine 3 of the run, ")) << error;
     EXPECT_TRUE(contains(error, "resume the run from its newest checkpoint")) << error;
   }
 }
@@ -228,6 +240,36 @@ TEST(MachineLine, machines_that_make_different_calls_are_told) {
   }
 }
 
+TEST(MachineLine, a_call_that_came_as_a_whole_before_it_was_waited_for_is_looked_at_too) {
+  const auto errors = on_machines(2, 2, [](std::unique_ptr<MachineLine> line) {
+    std::byte bytes[2] = {};
+    const int machine = line->machine();
+    // the other's is there by then
+    if (machine == 1) usleep(50'000);
+    line->exchange(uint64_t(machine), {{{&bytes[0], 1}}, {{&bytes[1], 1}}});
+  });
+  for (const std::string& error : errors)
+    EXPECT_TRUE(contains(error, "is at something else than this one")) << error;
+}
+
+TEST(MachineLine, those_that_call_and_say_nothing_hold_nobody_up) {
+  Address address;
+  std::unique_ptr<MachineLine> first;
+  std::thread leads([&] {
+    first = MachineLine::lead("127.0.0.1:0", {.machines = 2, .processes = 2, .build = kBuild},
+                              [&](const std::string& line) { address.hear(line); });
+  });
+  const std::string text = address.text();
+  // each would be waited for, for seconds
+  std::vector<int> silent;
+  for (int i = 0; i < 20; ++i) silent.push_back(connected(text));
+  const double begin = steady_s();
+  EXPECT_EQ(MachineLine::join(text, kBuild, 10, nobody)->machine(), 1);
+  EXPECT_LT(steady_s() - begin, 5);
+  leads.join();
+  for (const int fd : silent) ::close(fd);
+}
+
 TEST(MachineLine, another_build_is_refused_and_one_that_is_no_machine_passed_over) {
   Address address;
   std::vector<std::string> said;
@@ -239,19 +281,15 @@ TEST(MachineLine, another_build_is_refused_and_one_that_is_no_machine_passed_ove
                                 address.hear(line);
                               });
   });
-  const std::string error = error_of([&] { MachineLine::join(address.text(), "maglev 2", 10); });
+  const std::string error =
+      error_of([&] { MachineLine::join(address.text(), "maglev 2", 10, nobody); });
   EXPECT_TRUE(contains(error, "its program is maglev 1, torch 2, this one is maglev 2")) << error;
   // a browser, say
-  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   const std::string text = address.text();
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  to.sin_port = htons(uint16_t(std::stoi(text.substr(text.rfind(':') + 1))));
-  ASSERT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  const int fd = connected(text);
   const std::string request = "GET / HTTP/1.1\r\n\r\n";
   EXPECT_EQ(::send(fd, request.data(), request.size(), 0), ssize_t(request.size()));
-  const auto second = MachineLine::join(text, kBuild, 10);
+  const auto second = MachineLine::join(text, kBuild, 10, nobody);
   leads.join();
   ::close(fd);
   EXPECT_EQ(second->machine(), 1);
@@ -279,7 +317,7 @@ TEST(MachineLine, one_that_waits_and_leaves_is_not_counted) {
   if (child == 0) {
     alarm(1);
     try {
-      MachineLine::join(text, kBuild, 10);
+      MachineLine::join(text, kBuild, 10, nobody);
     } catch (const Error&) {
     }
     _exit(0);
@@ -288,7 +326,7 @@ TEST(MachineLine, one_that_waits_and_leaves_is_not_counted) {
   std::vector<std::thread> others;
   std::atomic<int> numbers = 0;
   for (int i = 0; i < 2; ++i)
-    others.emplace_back([&] { numbers += MachineLine::join(text, kBuild, 10)->machine(); });
+    others.emplace_back([&] { numbers += MachineLine::join(text, kBuild, 10, nobody)->machine(); });
   for (std::thread& other : others) other.join();
   leads.join();
   EXPECT_EQ(numbers, 1 + 2);
@@ -296,11 +334,11 @@ TEST(MachineLine, one_that_waits_and_leaves_is_not_counted) {
 
 TEST(MachineLine, what_is_no_address_and_where_nobody_listens_is_told) {
   for (const char* address : {"", "29500", "host:", "host:x", "host:123456", "a:b:1", ":7"})
-    EXPECT_TRUE(contains(error_of([&] { MachineLine::join(address, kBuild, 0); }),
+    EXPECT_TRUE(contains(error_of([&] { MachineLine::join(address, kBuild, 0, nobody); }),
                          "an address is HOST:PORT"))
         << address;
-  EXPECT_TRUE(
-      contains(error_of([&] { MachineLine::join("127.0.0.1:1", kBuild, 0.3); }), "nobody listens"));
+  EXPECT_TRUE(contains(error_of([&] { MachineLine::join("127.0.0.1:1", kBuild, 0.3, nobody); }),
+                       "nobody listens"));
   EXPECT_TRUE(contains(
       error_of([&] { MachineLine::lead("192.0.2.1:29500", {.machines = 2, .processes = 2}, {}); }),
       "cannot be listened at"));

@@ -7,6 +7,7 @@
 #include <ctime>
 #include <memory>
 #include <netdb.h>
+#include <optional>
 #include <poll.h>
 #include <sstream>
 #include <unistd.h>
@@ -26,8 +27,10 @@ namespace {
 
 constexpr const char* kHello = "maglev-machine-1";
 constexpr size_t kLongestLine = 2048;
-constexpr double kAnswer = 10;     // seconds that who has connected has to say what it wants
-constexpr double kRetry = 0.2;     // between attempts to reach a machine that does not listen yet
+constexpr double kAnswer = 10;  // seconds that who has connected has to say what it wants
+constexpr double kRetry = 0.2;  // between attempts to reach a machine that does not listen yet
+constexpr size_t kMostCallers = 256;  // that have said nothing yet
+constexpr double kForEver = 1e12;
 constexpr double kNeighbour = 60;  // seconds in which neighbours reach each other
 
 struct Address {
@@ -58,14 +61,16 @@ Address parsed(const std::string& text, const std::string& wanted) {
 
 using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
-Found found_addresses(const Address& address, int flags) {
+// none: whoever knows names is not reached now
+std::optional<Found> known_addresses(const Address& address, int flags) {
   addrinfo wanted{};
   wanted.ai_flags = flags | AI_NUMERICSERV;
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const char* host = address.host.empty() ? nullptr : address.host.c_str();
-  if (const int error = ::getaddrinfo(host, address.port.c_str(), &wanted, &found))
-    throw Error("[machines] " + address.text() + " is no address: " + gai_strerror(error));
+  const int error = ::getaddrinfo(host, address.port.c_str(), &wanted, &found);
+  if (error == EAI_AGAIN) return std::nullopt;
+  if (error) throw Error("[machines] " + address.text() + " is no address: " + gai_strerror(error));
   return Found(found, ::freeaddrinfo);
 }
 
@@ -79,14 +84,16 @@ void watch_over(int fd) {
   set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 15);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  // no TCP_USER_TIMEOUT: it would end one that is there and late to read
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 6);
-  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 45'000);
 }
 
 Socket listening(const Address& address) {
-  const Found found = found_addresses(address, AI_PASSIVE);
+  const std::optional<Found> found = known_addresses(address, AI_PASSIVE);
+  if (!found)
+    throw Error("[machines] who " + address.host + " is cannot be asked now; give a number");
   std::vector<const addrinfo*> all;
-  for (const addrinfo* one = found.get(); one; one = one->ai_next) all.push_back(one);
+  for (const addrinfo* one = found->get(); one; one = one->ai_next) all.push_back(one);
   // one socket for both kinds of addresses, where the system has both
   std::ranges::stable_partition(all,
                                 [](const addrinfo* one) { return one->ai_family == AF_INET6; });
@@ -101,10 +108,13 @@ Socket listening(const Address& address) {
       return listener;
     error = errno;
   }
+  const char* advice = error == EADDRINUSE ? "; give another port"
+                       : error == EADDRNOTAVAIL
+                           ? "; this machine has no such address: a port alone is at all it has"
+                       : error == EACCES ? "; ports below 1024 are the system's"
+                                         : "";
   throw Error("[machines] " + address.text() + " cannot be listened at: " + strerror(error) +
-              (error == EADDRINUSE ? "; give another port"
-                                   : "; it is an address of this machine, and ports below 1024 are "
-                                     "the system's"));
+              advice);
 }
 
 int port_of(const Socket& socket) {
@@ -138,7 +148,9 @@ std::string host_name() {
 
 bool readable(int fd, double seconds) {
   pollfd wait{fd, POLLIN, 0};
-  return ::poll(&wait, 1, int(std::max(0., seconds) * 1e3)) > 0;
+  // longer ones are asked again
+  constexpr double kMostSeconds = 1e6;
+  return ::poll(&wait, 1, int(std::clamp(seconds, 0., kMostSeconds) * 1e3)) > 0;
 }
 
 // false: the other end is gone
@@ -153,22 +165,36 @@ bool put_line(const Socket& socket, const std::string& line) {
   return true;
 }
 
-// a line without its end; empty: none came in `seconds`, or it is too long. Nothing behind it is
-// taken from the socket
+// Takes what has come of a line and nothing behind it. False: it will not be one.
+bool take_line(const Socket& socket, std::string& line, bool& whole) {
+  for (char c = 0; line.size() < kLongestLine;) {
+    const ssize_t n = ::recv(socket.fd(), &c, 1, MSG_DONTWAIT);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
+    if (n <= 0) return false;
+    if ((whole = c == '\n')) return true;
+    // it is shown to people
+    const auto code = static_cast<unsigned char>(c);
+    line += c == '\t' || (code >= 32 && code < 127) ? c : '?';
+  }
+  return false;
+}
+
+// a line without its end; empty: none came in `seconds`
 std::string line_of(const Socket& socket, double seconds) {
   const double until = steady_s() + seconds;
   std::string line;
-  for (char c = 0; line.size() < kLongestLine; line += c) {
-    if (!readable(socket.fd(), until - steady_s())) return "";
-    if (::recv(socket.fd(), &c, 1, 0) != 1) return "";
-    if (c == '\n') return line;
-  }
-  return "";
+  for (bool whole = false; !whole;)
+    if (!readable(socket.fd(), until - steady_s()) || !take_line(socket, line, whole)) return "";
+  return line;
 }
 
 // one attempt; none where nobody listens there now, with the reason in errno
 Socket connected_to(const Address& address, double seconds) {
-  const Found found = found_addresses(address, 0);
+  const std::optional<Found> addresses = known_addresses(address, 0);
+  // whoever knows names may be reached later
+  if (!addresses) return errno = EHOSTUNREACH, Socket();
+  const Found& found = *addresses;
   int error = ECONNREFUSED;
   for (const addrinfo* one = found.get(); one; one = one->ai_next) {
     Socket socket(::socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -187,11 +213,58 @@ Socket connected_to(const Address& address, double seconds) {
   return Socket();
 }
 
-Socket accepted(const Socket& listener) {
-  Socket socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
-  if (socket) watch_over(socket.fd());
-  return socket;
-}
+// Who calls at a listening socket. Many may come that say nothing, or nothing of ours.
+class Callers {
+ public:
+  struct Caller {
+    Socket socket;
+    std::string line;  ///< the first that it said
+    double until_s = 0;
+  };
+  explicit Callers(const Socket& listener) : listener_(listener) {}
+
+  /// The next that has said a line; none: `until_s` passed, or there is something at one of
+  /// `others`.
+  std::optional<Caller> next(double until_s, const std::vector<int>& others = {}) {
+    for (;;) {
+      std::vector<pollfd> waits{{listener_.fd(), POLLIN, 0}};
+      for (const Caller& caller : callers_) waits.push_back({caller.socket.fd(), POLLIN, 0});
+      const size_t seen = callers_.size();
+      for (const int fd : others) waits.push_back({fd, POLLIN, 0});
+      const double wait_s = std::clamp(until_s - steady_s(), 0., kAnswer);
+      if (::poll(waits.data(), waits.size(), int(wait_s * 1e3)) == 0 && steady_s() >= until_s)
+        return std::nullopt;
+      for (size_t i = 0; i < others.size(); ++i)
+        if (waits[1 + seen + i].revents) return std::nullopt;
+      for (size_t i = seen; i > 0; --i) {
+        Caller& caller = callers_[i - 1];
+        bool whole = false;
+        const bool speaks = !waits[i].revents || take_line(caller.socket, caller.line, whole);
+        if (whole) {
+          Caller found = std::move(caller);
+          callers_.erase(callers_.begin() + std::ptrdiff_t(i - 1));
+          return found;
+        }
+        if (!speaks || steady_s() > caller.until_s)
+          callers_.erase(callers_.begin() + std::ptrdiff_t(i - 1));
+      }
+      if (waits[0].revents) accept_one();
+    }
+  }
+
+ private:
+  void accept_one() {
+    Socket socket(::accept4(listener_.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    // no more files may be open for now
+    if (!socket) return void(usleep(100'000));
+    watch_over(socket.fd());
+    if (callers_.size() == kMostCallers) callers_.erase(callers_.begin());
+    callers_.push_back({std::move(socket), "", steady_s() + kAnswer});
+  }
+
+  const Socket& listener_;
+  std::vector<Caller> callers_;  ///< that have not said a whole line yet
+};
 
 std::string random_word() {
   uint64_t bits[2] = {};
@@ -205,8 +278,9 @@ std::string random_word() {
 
 // What a machine says of itself, and what it is answered. Fields are parted by tabs; a build may
 // have blanks.
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields;
+using Fields = std::vector<std::string>;
+Fields fields_of(const std::string& line) {
+  Fields fields;
   std::istringstream text(line);
   for (std::string field; std::getline(text, field, '\t');) fields.push_back(field);
   return fields;
@@ -229,21 +303,20 @@ struct Guest {
 std::vector<Guest> guests_of(const Socket& listener, const MachineLine::Run& run,
                              const std::function<void(const std::string&)>& say) {
   std::vector<Guest> guests;
+  Callers callers(listener);
   while (int(guests.size()) < run.machines - 1) {
-    // until another comes, or one leaves
-    std::vector<pollfd> waits{{listener.fd(), POLLIN, 0}};
-    for (const Guest& guest : guests) waits.push_back({guest.socket.fd(), POLLIN, 0});
-    if (::poll(waits.data(), waits.size(), -1) < 0) continue;
-    // who has been told to wait says nothing: it left
+    std::vector<int> waiting;
+    for (const Guest& guest : guests) waiting.push_back(guest.socket.fd());
+    std::optional<Callers::Caller> caller = callers.next(kForEver, waiting);
+    // who waits says nothing: it left
     for (size_t i = guests.size(); i > 0; --i)
-      if (waits[i].revents) {
+      if (readable(guests[i - 1].socket.fd(), 0)) {
         say("machine " + guests[i - 1].name + " left again");
         guests.erase(guests.begin() + std::ptrdiff_t(i - 1));
       }
-    if (!waits[0].revents) continue;
-    Socket socket = accepted(listener);
-    if (!socket) continue;
-    const auto fields = fields_of(line_of(socket, kAnswer));
+    if (!caller) continue;
+    Socket& socket = caller->socket;
+    const auto fields = fields_of(caller->line);
     if (fields.size() != 4 || fields[0] != kHello) {
       put_line(socket, "no\tit is no machine of a run");
       continue;
@@ -256,6 +329,7 @@ std::vector<Guest> guests_of(const Socket& listener, const MachineLine::Run& run
                            "; all machines need the same");
       continue;
     }
+    if (!put_line(socket, "wait")) continue;
     guests.push_back({std::move(socket), peer, name, fields[2]});
     say("machine " + name + " has come, " + std::to_string(guests.size() + 1) + " of " +
         std::to_string(run.machines));
@@ -268,16 +342,15 @@ Neighbour neighbour_behind(const Socket& listener, const std::string& secret,
                            const std::string& name) {
   Neighbour behind{.data = Socket(), .news = Socket(), .name = name};
   const double until = steady_s() + kNeighbour;
+  Callers callers(listener);
   while (!behind.data || !behind.news) {
-    if (!readable(listener.fd(), until - steady_s()))
+    std::optional<Callers::Caller> caller = callers.next(until);
+    if (!caller)
       throw Error("[machines] " + name +
                   ", the machine behind this one, does not reach it; is the "
                   "network between them open, for every port?");
-    Socket socket = accepted(listener);
-    if (!socket) continue;
-    const std::string line = line_of(socket, kAnswer);
-    if (line == secret + "\tdata") behind.data = std::move(socket);
-    else if (line == secret + "\tnews") behind.news = std::move(socket);
+    if (caller->line == secret + "\tdata") behind.data = std::move(caller->socket);
+    else if (caller->line == secret + "\tnews") behind.news = std::move(caller->socket);
   }
   return behind;
 }
@@ -339,44 +412,49 @@ Met wait_for_machines(const std::string& address, const MachineLine::Run& run,
   return met;
 }
 
-Met come_to_machines(const std::string& address, const std::string& build, double patience_s) {
+Met come_to_machines(const std::string& address, const std::string& build, double patience_s,
+                     const std::function<void(const std::string&)>& say) {
   const Address first = parsed(address, "HOST:PORT");
   if (first.host.empty()) throw no_address(address, "HOST:PORT");
   const Socket listener = listening({"", "0"});
   const double until = steady_s() + patience_s;
-  for (;;) {
-    // the run may begin later than this
-    Socket socket = connected_to(first, until - steady_s());
-    if (!socket) {
-      if (steady_s() > until)
-        throw Error("[machines] nobody listens at " + address + " (" + strerror(errno) +
-                    "); a run that begins there listens with machines=N --listen PORT");
-      usleep(useconds_t(kRetry * 1e6));
-      continue;
-    }
-    const std::string hello = std::string(kHello) + "\t" + build + "\t" +
-                              std::to_string(port_of(listener)) + "\t" + host_name();
-    // the answer comes when all machines are there
-    const auto fields =
-        put_line(socket, hello) ? fields_of(line_of(socket, 1e6)) : std::vector<std::string>();
-    if (fields.size() == 2 && fields[0] == "no")
-      throw Error("[machines] the run at " + address + " refuses this machine: " + fields[1]);
-    Met met;
-    if (fields.size() >= 8 && fields[0] == "yes") {
-      met.machine = number_of(fields[1]);
-      met.run = {
-          .machines = number_of(fields[2]), .processes = number_of(fields[3]), .build = build};
-    }
-    if (met.machine < 1 || met.machine >= met.run.machines || met.run.processes < met.run.machines)
-      throw Error("[machines] what listens at " + address +
-                  " is no run that waits for machines, or it has them all, or ended");
-    const bool second = met.machine == 1;
-    met.before = neighbour_before(second ? first : Address{fields[5], fields[6]}, fields[4],
-                                  second ? fields[7] + " (" + first.host + ")" : fields[7]);
-    if (met.machine + 1 < met.run.machines)
-      met.behind = neighbour_behind(listener, fields[4], fields[8]);
-    return met;
+  Socket socket;
+  // the run may begin later than this
+  for (bool said = false; !(socket = connected_to(first, until - steady_s()));) {
+    const std::string why = strerror(errno);
+    if (steady_s() > until)
+      throw Error(
+          "[machines] nobody listens at " + address + " (" + why +
+          "): a run listens that is begun there with machines=N --listen PORT, until it has "
+          "all its machines");
+    if (!std::exchange(said, true))
+      say("nobody listens at " + address + " yet (" + why + "): waits for the run to begin");
+    usleep(useconds_t(kRetry * 1e6));
   }
+  const Error stranger("[machines] what listens at " + address +
+                       " is no run that waits for machines, or it has ended");
+  const std::string hello = std::string(kHello) + "\t" + build + "\t" +
+                            std::to_string(port_of(listener)) + "\t" + host_name();
+  auto fields = put_line(socket, hello) ? fields_of(line_of(socket, kAnswer)) : Fields();
+  if (fields.size() == 2 && fields[0] == "no")
+    throw Error("[machines] the run at " + address + " refuses this machine: " + fields[1]);
+  if (fields != Fields{"wait"}) throw stranger;
+  say("has come to the run at " + address + ", which begins when all machines are there");
+  fields = fields_of(line_of(socket, kForEver));
+  Met met;
+  if (fields.size() >= 8 && fields[0] == "yes") {
+    met.machine = number_of(fields[1]);
+    met.run = {.machines = number_of(fields[2]), .processes = number_of(fields[3]), .build = build};
+  }
+  if (met.machine < 1 || met.machine >= met.run.machines || met.run.processes < met.run.machines)
+    throw stranger;
+  const bool second = met.machine == 1;
+  met.before = neighbour_before(second ? first : Address{fields[5], fields[6]}, fields[4],
+                                second ? fields[7] + " (" + first.host + ")" : fields[7]);
+  // an empty field at the end is none
+  if (met.machine + 1 < met.run.machines)
+    met.behind = neighbour_behind(listener, fields[4], fields.size() > 8 ? fields[8] : "?");
+  return met;
 }
 
 }  // namespace maglev

@@ -42,6 +42,7 @@ struct Met {
 /// As MachineLine::lead and MachineLine::join. Throw Error.
 Met wait_for_machines(const std::string& address, const MachineLine::Run& run,
                       const std::function<void(const std::string&)>& say);
-Met come_to_machines(const std::string& address, const std::string& build, double patience_s);
+Met come_to_machines(const std::string& address, const std::string& build, double patience_s,
+                     const std::function<void(const std::string&)>& say);
 
 }  // namespace maglev

@@ -17,6 +17,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -29,7 +30,7 @@ namespace maglev {
 namespace {
 
 // bytes a process shows at once; what it never writes takes no memory
-constexpr size_t kPlace = size_t(32) << 20;
+constexpr size_t kMostPlace = size_t(32) << 20, kLeastPlace = size_t(1) << 20;
 // up to here every process adds all values itself: one meeting instead of two
 constexpr size_t kSmall = size_t(32) << 10;
 constexpr int kLooksAwake = 20'000;  // at another's count before sleeping
@@ -121,8 +122,10 @@ void take_processors(int rank, int size) {
   sched_setaffinity(0, sizeof own, &own);
 }
 
-std::string ending_of(int rank, int status) {
-  const std::string process = "[processes] process " + std::to_string(rank) + " of the run ";
+// `where`: " on node2", or nothing where there is one machine
+std::string ending_of(int rank, const std::string& where, int status) {
+  const std::string process =
+      "[processes] process " + std::to_string(rank) + " of the run" + where + " ";
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNotStarted)
     return process + "could not be started: is the program still where it was?";
   const std::string resume = "; resume the run from its newest checkpoint";
@@ -135,7 +138,13 @@ std::string ending_of(int rank, int status) {
          resume;
 }
 
-size_t shared_bytes(size_t header, int size) { return header + 2 * size_t(size) * kPlace; }
+// of a machine that holds places of others too no more than of one that has as many processes
+size_t place_bytes(int size, int here) {
+  return std::max(kLeastPlace, kMostPlace * size_t(here) / size_t(size));
+}
+size_t shared_bytes(size_t header, int size, int here) {
+  return header + 2 * size_t(size) * place_bytes(size, here);
+}
 
 }  // namespace
 
@@ -149,22 +158,31 @@ struct ProcessGroup::Shared {
   };
 
   int size, here;  ///< processes of the run, and of this machine
+  size_t place;    ///< bytes that a process shows at once
   int first;       ///< rank of the first of them, the head
   int processors;  ///< for each of them
   pid_t head;
   Member members[kMost];             ///< by place on this machine
-  alignas(4096) std::byte places[];  ///< [2, size, kPlace]
+  alignas(4096) std::byte places[];  ///< [2, size, place]
 };
 
-int64_t ProcessGroup::bytes(int size) { return int64_t(shared_bytes(sizeof(Shared), size)); }
+int64_t ProcessGroup::bytes(int size, int here) {
+  return int64_t(shared_bytes(sizeof(Shared), size, here));
+}
 
 int ProcessGroup::size() const { return shared_->size; }
 int ProcessGroup::here() const { return shared_->here; }
 int ProcessGroup::first_here() const { return shared_->first; }
 int ProcessGroup::processors() const { return shared_->processors; }
 
-ProcessGroup::ProcessGroup(int memory, int size)
-    : memory_(memory), bytes_(shared_bytes(sizeof(Shared), size)) {
+std::string ProcessGroup::where() const {
+  if (here() == size()) return "";
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return std::string(" on ") + name;
+}
+
+ProcessGroup::ProcessGroup(int memory, size_t bytes) : memory_(memory), bytes_(bytes) {
   CPU_ZERO(&processors_);
   void* at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (at == MAP_FAILED)
@@ -180,11 +198,13 @@ std::unique_ptr<ProcessGroup> ProcessGroup::lead(int size, const std::vector<std
   const int machines = line ? line->run().machines : 1, here = size / machines;
   MAGLEV_ASSERT(here * machines == size, "machines have as many processes each");
   const int memory = memfd_create("maglev", MFD_CLOEXEC);
-  if (memory < 0 || ftruncate(memory, off_t(shared_bytes(sizeof(Shared), size))) != 0)
+  const int64_t all = bytes(size, here);
+  if (memory < 0 || ftruncate(memory, off_t(all)) != 0)
     throw Error("[processes] no memory can be shared: " + std::string(strerror(errno)));
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(memory, size));
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(memory, size_t(all)));
   Shared& shared = *group->shared_;
   shared.size = size, shared.here = here;
+  shared.place = place_bytes(size, here);
   shared.first = line ? line->machine() * here : 0;
   shared.processors = std::max(1, usable_cpus() / here);
   shared.head = getpid();
@@ -225,7 +245,9 @@ std::unique_ptr<ProcessGroup> ProcessGroup::join(const std::string& place) {
     throw Error("[processes] '" + place +
                 "' is no place in a run: processes of a run are started by the first of them");
   fcntl(memory, F_SETFD, FD_CLOEXEC);
-  std::unique_ptr<ProcessGroup> group(new ProcessGroup(memory, size));
+  struct stat file {};
+  fstat(memory, &file);
+  std::unique_ptr<ProcessGroup> group(new ProcessGroup(memory, size_t(file.st_size)));
   if (group->size() != size || group->shared_->head != getppid())
     throw Error("[processes] '" + place + "' is of a run that has ended");
   const int here = group->here();
@@ -249,7 +271,7 @@ ProcessGroup::~ProcessGroup() {
 }
 
 std::byte* ProcessGroup::place_of(int rank) const {
-  return shared_->places + ((calls_ & 1) * size_t(size()) + size_t(rank)) * kPlace;
+  return shared_->places + ((calls_ & 1) * size_t(size()) + size_t(rank)) * shared_->place;
 }
 
 void ProcessGroup::arrive() {
@@ -342,8 +364,10 @@ void ProcessGroup::add_over_machines(const std::vector<const T*>& own, size_t co
     };
     line_->add_up(number_of(Call::sum, count * sizeof(T)),
                   {.count = count,
-                   .partial = {partial_.data(), count * sizeof(Wide<T>)},
-                   .total = {reinterpret_cast<std::byte*>(total), count * sizeof(T)},
+                   .wide = sizeof(Wide<T>),
+                   .narrow = sizeof(T),
+                   .partial = partial_.data(),
+                   .total = reinterpret_cast<std::byte*>(total),
                    .add = add});
   });
 }
@@ -361,7 +385,8 @@ void ProcessGroup::look_after_others() {
     // at the run's end one has made the last call and leaves before this one has seen that
     const auto& member = shared_->members[local];
     if (status == 0 && int32_t(member.arrived.load() - arrivals_) >= 0) continue;
-    gone_ = member.failed.load() ? member.failure : ending_of(first_here() + int(local), status);
+    gone_ = member.failed.load() ? member.failure
+                                 : ending_of(first_here() + int(local), where(), status);
   }
   if (gone_.empty() && local_ > 0 && getppid() != shared_->head)
     gone_ = "[processes] the first process of the run has ended";
@@ -375,9 +400,10 @@ void ProcessGroup::look_after_others() {
 
 template <class T>
 void ProcessGroup::add_up(T* values, size_t count) {
+  const size_t place = shared_->place;
   std::vector<const T*> all;
-  for (size_t begin = 0; begin < count; begin += kPlace / sizeof(T), ++calls_) {
-    const size_t n = std::min(kPlace / sizeof(T), count - begin);
+  for (size_t begin = 0; begin < count; begin += place / sizeof(T), ++calls_) {
+    const size_t n = std::min(place / sizeof(T), count - begin);
     const auto shown_by = [&](int rank) { return reinterpret_cast<const T*>(place_of(rank)); };
     const bool small = n * sizeof(T) <= kSmall;
     // alone on its machine it shows nobody what goes over the line
@@ -423,8 +449,9 @@ void ProcessGroup::sum(uint16_t* values, size_t count) { add_up(values, count); 
 void ProcessGroup::gather(const void* own, size_t bytes, void* all) {
   const auto* from = static_cast<const std::byte*>(own);
   auto* to = static_cast<std::byte*>(all);
-  for (size_t begin = 0; begin < bytes; begin += kPlace, ++calls_) {
-    const size_t n = std::min(kPlace, bytes - begin);
+  const size_t place = shared_->place;
+  for (size_t begin = 0; begin < bytes; begin += place, ++calls_) {
+    const size_t n = std::min(place, bytes - begin);
     std::memcpy(place_of(rank_), from + begin, n);
     meet_for(Call::gather, n);
     bring_places(Call::gather, n);
@@ -434,7 +461,7 @@ void ProcessGroup::gather(const void* own, size_t bytes, void* all) {
 }
 
 void ProcessGroup::put_word(const std::string& text) {
-  MAGLEV_ASSERT(text.size() + sizeof(size_t) <= kPlace, "the leader's word fits its place");
+  MAGLEV_ASSERT(text.size() + sizeof(size_t) <= shared_->place, "the leader's word fits its place");
   const size_t bytes = text.size();
   std::memcpy(place_of(first_here()), &bytes, sizeof bytes);
   std::memcpy(place_of(first_here()) + sizeof bytes, text.data(), bytes);
@@ -458,6 +485,7 @@ std::string ProcessGroup::hear() {
 }
 
 void ProcessGroup::fail(const std::string& what) noexcept {
+  const std::lock_guard lock(failing_);
   auto& own = shared_->members[local_];
   // what was said first is why
   if (!own.failed.load()) {
@@ -501,7 +529,7 @@ void ProcessGroup::wait_for_end() {
         throw Error("[processes] process " + std::to_string(rank) + " of the run did not end");
       usleep(1000);
     }
-    if (status != 0) throw Error(ending_of(rank, status));
+    if (status != 0) throw Error(ending_of(rank, where(), status));
   }
   if (line_) line_->end(kEnding);
 }

@@ -37,8 +37,9 @@ class ProcessGroup {
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  /// Bytes of memory that the processes of a machine come to share at most in a run of `size`.
-  static int64_t bytes(int size);
+  /// Bytes of memory that the `here` processes of a machine come to share at most in a run of
+  /// `size`.
+  static int64_t bytes(int size, int here);
 
   int rank() const { return rank_; }
   int size() const;
@@ -46,6 +47,8 @@ class ProcessGroup {
   int here() const;
   int first_here() const;
   bool is_head() const { return rank_ == first_here(); }
+  /// " on node2", for what is said of this machine's processes; where there is one machine nothing.
+  std::string where() const;
   /// Processors of this machine that each of them may use, as they were before they were dealt out.
   int processors() const;
 
@@ -67,7 +70,8 @@ class ProcessGroup {
   void tell(const std::string& text);
   std::string hear();
 
-  /// The others learn of it, and fail with `what`. For who is about to end.
+  /// The others learn of it, and fail with `what`. For who is about to end, and for heads that have
+  /// heard of it. Any thread.
   void fail(const std::string& what) noexcept;
   /// A head: why one of the others is gone; empty: none is. Any thread.
   std::string lost() const;
@@ -77,7 +81,7 @@ class ProcessGroup {
 
  private:
   struct Shared;
-  ProcessGroup(int memory, int size);
+  ProcessGroup(int memory, size_t bytes);
 
   void start_others(const std::vector<std::string>& command);
   template <class T>
@@ -115,6 +119,7 @@ class ProcessGroup {
   std::vector<std::byte> partial_;     ///< sums on their way along the line
   std::vector<pid_t> children_;        ///< by place here, 0: has ended; empty but in a head
   mutable std::mutex mutex_;           ///< of who has ended, which lost() looks at too
+  std::mutex failing_;                 ///< of what this process says of its failure
   std::string gone_;                   ///< why no call can be made; empty: all are there
   uint32_t arrivals_ = 0;              ///< how often this process has come
   uint64_t calls_ = 0;

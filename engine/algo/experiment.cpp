@@ -24,7 +24,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.add("machines", run.machines,
              "machines that the processes lie on, as many on each: this one listens with --listen "
              "PORT, and `maglev join` brings another; threads are of each",
-             {.min = 1, .max = MachineLine::kMost, .free = true});
+             {.min = 1, .max = MachineLine::kMost});
   table_.add("hardware", run.hardware,
              "what was layered over the proven settings by +hardware=NAME: a profile of "
              "configs/hardware/ or a file, or auto, what tune found for this machine");

@@ -85,7 +85,8 @@ void add_environments(MemoryPlan& memory, const Experiment& experiment,
   memory.environments = states + assets;
   add_part(memory, "environments", states);
   if (placement.processes > 1 && placement.device.is_cpu()) {
-    const int64_t shared = ProcessGroup::bytes(int(placement.processes)) / placement.here();
+    const int64_t shared =
+        ProcessGroup::bytes(int(placement.processes), int(placement.here())) / placement.here();
     memory.beside += shared;
     add_part(memory, "shared with other processes", shared);
   }

@@ -86,7 +86,8 @@ std::unique_ptr<Group> group_of(ProcessGroup& orders, const Start& start, Placem
 std::unique_ptr<MachineLine> led_line(const RunOptions& run, const std::string& listen) {
   if (listen.empty())
     throw Error("[machines] machines=" + std::to_string(run.machines) +
-                ": give --listen PORT, where this one waits for the others");
+                ": give --listen PORT, where this one waits for the others, or machines=1 to have "
+                "all processes here");
   return MachineLine::lead(
       listen,
       {.machines = int(run.machines), .processes = int(run.processes), .build = build_text()},
@@ -96,14 +97,17 @@ std::unique_ptr<MachineLine> led_line(const RunOptions& run, const std::string& 
       });
 }
 
-// what a device waits for ends with nothing but the process where another is gone
-void watch(std::stop_token stop, const ProcessGroup& orders) {
+// Others hear of one that is gone, also while the loop is at something long; and what a device waits
+// for (`waits`) ends with nothing but the process then.
+void watch(std::stop_token stop, ProcessGroup& orders, bool waits) {
   std::string why;
   while (why.empty()) {
     std::this_thread::sleep_for(kLook);
     if (stop.stop_requested()) return;
     why = orders.lost();
   }
+  orders.fail(why);
+  if (!waits) return;
   // the loop may notice by itself
   for (auto since = 0ms; since < kGrace; since += kLook) {
     std::this_thread::sleep_for(kLook);
@@ -117,7 +121,8 @@ void watch(std::stop_token stop, const ProcessGroup& orders) {
 // the others hear of it, unless it is what one of them said
 void tell_failure(ProcessGroup& orders, const std::exception& e) {
   if (dynamic_cast<const ProcessGroup::Gone*>(&e)) return;
-  orders.fail("[processes] process " + std::to_string(orders.rank()) + ": " + e.what());
+  orders.fail("[processes] process " + std::to_string(orders.rank()) + orders.where() + ": " +
+              e.what());
 }
 
 }  // namespace
@@ -128,7 +133,7 @@ Placement share_of(const Experiment& experiment, const Placement& whole) {
     throw Error("[processes] machines=" + std::to_string(run.machines) +
                 " have as many processes each: processes must be a multiple of it, got " +
                 std::to_string(run.processes) + "; use " +
-                near_multiple(run.processes, run.machines));
+                near_multiple(run.processes, run.machines) + ", and --listen PORT");
   const int64_t here = run.processes / run.machines;
   Placement part = part_of(whole, run.device, here, seen_devices());
   part.processes = run.processes;
@@ -184,7 +189,10 @@ Processes::Processes(const Experiment& experiment, const RunRequest& request, Pl
   std::unique_ptr<MachineLine> line;
   if (run.machines > 1) line = led_line(run, request.listen);
   orders_ = ProcessGroup::lead(int(run.processes), request.process, std::move(line));
-  if (start.nccl) watch_ = std::jthread([this](std::stop_token stop) { watch(stop, *orders_); });
+  if (start.nccl || run.machines > 1)
+    watch_ = std::jthread([this, waits = start.nccl.has_value()](std::stop_token stop) {
+      watch(stop, *orders_, waits);
+    });
   orders_->tell(start.text());
   group_ = group_of(*orders_, start, placement, run.gradients);
   if (!from.empty()) begins_with_.emplace(*orders_, from);
@@ -192,15 +200,19 @@ Processes::Processes(const Experiment& experiment, const RunRequest& request, Pl
 
 Processes::~Processes() = default;
 
+void Processes::tell_failure(const std::exception& e) {
+  if (orders_) maglev::tell_failure(*orders_, e);
+}
+
 void Processes::begun() {
   if (begins_with_) begins_with_->let_go();
 }
 
 void Processes::end(Trainer& trainer) {
   if (!orders_) return;
-  trainer.end();
   // the run has its end already
   try {
+    trainer.end();
     orders_->wait_for_end();
   } catch (const Error& e) {
     std::fprintf(stderr, "maglev: %s\n", e.what());
@@ -226,10 +238,11 @@ std::string follow(ProcessGroup& orders) {
     placement.machines = run.machines;
     // the first process has looked at its own machine
     if (orders.is_head()) fit_memory(experiment, placement, /*note=*/nullptr);
-    // of another machine's head: as the first process is watched over
+    // of another machine's head, as of the first one's
     std::jthread watching;
-    if (start.nccl && orders.is_head())
-      watching = std::jthread([&](std::stop_token stop) { watch(stop, orders); });
+    if (orders.is_head())
+      watching = std::jthread(
+          [&](std::stop_token stop) { watch(stop, orders, /*waits=*/start.nccl.has_value()); });
     const auto group = group_of(orders, start, placement, run.gradients);
     std::optional<SharedFolder> begins_with;
     if (!start.from.empty()) begins_with.emplace(orders, start.from);
@@ -264,23 +277,25 @@ bool train_process(const std::string& place_in_run) {
   return follow(*ProcessGroup::join(place_in_run)).empty();
 }
 
-bool train_machine(const std::string& address, const std::vector<std::string>& process,
-                   double patience_s, const std::function<void(const std::string&)>& say) {
-  auto line = MachineLine::join(address, build_text(), patience_s);
+bool train_machine(const JoinRequest& request) {
+  auto line = MachineLine::join(request.address, build_text(), request.patience_s, request.say);
+  request.begun();
   const MachineLine::Run run = line->run();
-  const int machine = line->machine();
-  const auto orders = ProcessGroup::lead(run.processes, process, std::move(line));
+  // people count from 1
+  const int machine = line->machine() + 1;
+  const auto orders = ProcessGroup::lead(run.processes, request.process, std::move(line));
   const int first = orders->rank(), last = first + orders->here() - 1;
-  say("machine " + std::to_string(machine) + " of " + std::to_string(run.machines) + ": " +
+  request.say(
+      "machine " + std::to_string(machine) + " of " + std::to_string(run.machines) + ": " +
       (first == last ? "process " + std::to_string(first)
                      : "processes " + std::to_string(first) + " to " + std::to_string(last)) +
-      " of " + std::to_string(run.processes) + " of the run at " + address);
+      " of " + std::to_string(run.processes) + " (from 0) of the run at " + request.address);
   if (const std::string why = follow(*orders); !why.empty()) {
     std::fprintf(stderr, "maglev: %s\n", why.c_str());
     return false;
   }
   orders->wait_for_end();
-  say("the run has ended");
+  request.say("the run has ended");
   return true;
 }
 

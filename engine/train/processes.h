@@ -35,10 +35,22 @@ class Processes {
 
   /// This process's trainer is as the run begins.
   void begun();
+  /// Does the first process's `work`; what it throws the others hear of, and fail with.
+  template <class Work>
+  auto telling_failure(const Work& work) {
+    try {
+      return work();
+    } catch (const std::exception& e) {
+      tell_failure(e);
+      throw;
+    }
+  }
   /// The run has ended well: the others end too, and are waited for.
   void end(Trainer& trainer);
 
  private:
+  void tell_failure(const std::exception& e);
+
   std::unique_ptr<ProcessGroup> orders_;  ///< null: there are no others
   std::jthread watch_;                    ///< of GPUs; ends behind the group, whose end may wait
   std::unique_ptr<Group> group_;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kPiece = size_t(8) << 20;
+constexpr size_t kPiece = size_t(512) << 10;  // fits a word of however many machines
 constexpr size_t kLongestPath = 4096;
 
 std::vector<fs::path> files_of(const std::string& folder) {
@@ -23,33 +23,37 @@ std::vector<fs::path> files_of(const std::string& folder) {
   return files;
 }
 
-std::string made_folder() {
-  std::string name = (fs::temp_directory_path() / "maglev-XXXXXX").string();
-  if (!mkdtemp(name.data()))
+}  // namespace
+
+const std::string& SharedFolder::Temporary::make() {
+  std::error_code none;
+  std::string name = (fs::temp_directory_path(none) / "maglev-XXXXXX").string();
+  if (none || !mkdtemp(name.data()))
     throw Error("[machines] no folder can be made for what this machine is given (" + name + ": " +
-                std::strerror(errno) + "); TMPDIR names another place");
-  return name;
+                (none ? none.message() : std::strerror(errno)) + "); TMPDIR names another place");
+  return path_ = name;
 }
 
-}  // namespace
+void SharedFolder::Temporary::remove() {
+  std::error_code gone;
+  if (!path_.empty()) fs::remove_all(path_, gone);
+  path_.clear();
+}
 
 SharedFolder::SharedFolder(ProcessGroup& orders, const std::string& folder)
     : orders_(orders), path_(folder) {
   if (orders.here() == orders.size()) return;
-  copy_ = orders.is_head() && orders.rank() > 0;
-  if (copy_) path_ = made_folder();
+  const bool writes = orders.is_head() && orders.rank() > 0;
+  if (writes) path_ = copy_.make();
   if (orders.rank() == 0) give();
-  else take(/*writes=*/copy_);
+  else take(writes);
   // where the head of this machine has it
+  if (path_.size() >= kLongestPath)
+    throw Error("[machines] " + path_ + " is too long a name; TMPDIR names another place");
   std::string own = path_, all(kLongestPath * size_t(orders.size()), '\0');
   own.resize(kLongestPath);
   orders.gather(own.data(), kLongestPath, all.data());
   path_ = all.c_str() + kLongestPath * size_t(orders.first_here());
-}
-
-SharedFolder::~SharedFolder() {
-  std::error_code gone;
-  if (copy_) fs::remove_all(path_, gone);
 }
 
 void SharedFolder::give() {
@@ -75,15 +79,18 @@ void SharedFolder::take(bool writes) {
     // a name alone, whatever it says
     const fs::path path = fs::path(path_) / fs::path(orders_.hear()).filename();
     std::ofstream file;
+    const auto written = [&](bool well) {
+      if (writes && !well)
+        throw Error("[machines] " + path.string() + " cannot be written (" + std::strerror(errno) +
+                    "); TMPDIR names another place");
+    };
     if (writes) file.open(path, std::ios::binary);
+    written(bool(file));
     for (int64_t left = std::stoll(orders_.hear()); left > 0;) {
       const std::string piece = orders_.hear();
-      if (writes) file.write(piece.data(), std::streamsize(piece.size()));
+      if (writes) written(bool(file.write(piece.data(), std::streamsize(piece.size())).flush()));
       left -= int64_t(piece.size());
     }
-    if (writes && !file.flush())
-      throw Error("[machines] " + path.string() + " cannot be written (" + std::strerror(errno) +
-                  "); TMPDIR names another place");
   }
 }
 
@@ -92,9 +99,7 @@ void SharedFolder::let_go() {
   const char own = 1;
   std::vector<char> all(size_t(orders_.size()));
   orders_.gather(&own, 1, all.data());
-  std::error_code gone;
-  if (copy_) fs::remove_all(path_, gone);
-  copy_ = false;
+  copy_.remove();
 }
 
 }  // namespace maglev

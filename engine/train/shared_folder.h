@@ -14,7 +14,6 @@ class SharedFolder {
   /// folders below it) go to a folder of their own on every other machine, below TMPDIR. Throws
   /// Error where they cannot be read or written.
   SharedFolder(ProcessGroup& orders, const std::string& folder);
-  ~SharedFolder();
   SharedFolder(const SharedFolder&) = delete;
   SharedFolder& operator=(const SharedFolder&) = delete;
 
@@ -24,12 +23,23 @@ class SharedFolder {
   void let_go();
 
  private:
+  // A folder below TMPDIR, which goes with this.
+  class Temporary {
+   public:
+    ~Temporary() { remove(); }
+    /// Throws Error where none can be made.
+    const std::string& make();
+    void remove();
+
+   private:
+    std::string path_;  ///< empty: there is none
+  };
   void give();
   void take(bool writes);
 
   ProcessGroup& orders_;
   std::string path_;
-  bool copy_ = false;  ///< this process made it
+  Temporary copy_;  ///< made by the head of a machine that is not the first
 };
 
 }  // namespace maglev

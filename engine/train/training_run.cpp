@@ -146,43 +146,46 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   const std::string& init = experiment.run.init_from;
   const std::string networks = init.empty() ? "" : first_networks(init);
   Processes processes(experiment, request, placement, networks, /*resumed=*/false);
-  RunTrace trace(experiment.trace, placement.device.is_cuda());
-  // what is large takes a while to be made, and the console begins behind it
-  if (memory.total() > kLarge) {
-    std::printf("maglev: making what the run holds: %s\n", memory.text().c_str());
-    std::fflush(stdout);
-  }
-  Trainer trainer(experiment, placement);
-  std::string unlike;
-  if (!networks.empty()) unlike = init_from(trainer, networks);
-  processes.begun();
-  // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
-  if (const Replay* replay = trainer.store().replay(); replay && experiment.run.dataset.empty())
-    experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
-  RunDir dir = RunDir::create({.out = request.out,
-                               .algo = experiment.algo().name,
-                               .env = env_title(experiment),
-                               .overwrite = request.overwrite});
-  dir.write_config(experiment.table().yaml());
-  dir.write_reproduce(reproduce_of(trainer, request));
-  dir.write("memory.json", memory.json());
-  dir.write(kGivenFile, request.given);
-  if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
-  Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
-  if (!dir.moved_aside().empty())
-    session.say("the run that stood here was moved to " + dir.moved_aside());
-  for (const std::string& note : request.notes) session.say(note);
-  if (!named.empty()) session.say(named);
-  if (!unlike.empty()) session.say(unlike);
-  for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
-    session.say(note);
-  for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);
-  if (const std::string few = few_rows_note(experiment, placement); !few.empty()) session.say(few);
-  session.say("memory: " + memory.text());
-  if (!shrunk.empty()) session.say("memory: " + shrunk);
-  const RunOutcome outcome = session.run();
-  processes.end(trainer);
-  return outcome;
+  return processes.telling_failure([&] {
+    RunTrace trace(experiment.trace, placement.device.is_cuda());
+    // what is large takes a while to be made, and the console begins behind it
+    if (memory.total() > kLarge) {
+      std::printf("maglev: making what the run holds: %s\n", memory.text().c_str());
+      std::fflush(stdout);
+    }
+    Trainer trainer(experiment, placement);
+    std::string unlike;
+    if (!networks.empty()) unlike = init_from(trainer, networks);
+    processes.begun();
+    // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
+    if (const Replay* replay = trainer.store().replay(); replay && experiment.run.dataset.empty())
+      experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
+    RunDir dir = RunDir::create({.out = request.out,
+                                 .algo = experiment.algo().name,
+                                 .env = env_title(experiment),
+                                 .overwrite = request.overwrite});
+    dir.write_config(experiment.table().yaml());
+    dir.write_reproduce(reproduce_of(trainer, request));
+    dir.write("memory.json", memory.json());
+    dir.write(kGivenFile, request.given);
+    if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
+    Session session(trainer, dir, request, trace, /*resumed_at=*/-1);
+    if (!dir.moved_aside().empty())
+      session.say("the run that stood here was moved to " + dir.moved_aside());
+    for (const std::string& note : request.notes) session.say(note);
+    if (!named.empty()) session.say(named);
+    if (!unlike.empty()) session.say(unlike);
+    for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
+      session.say(note);
+    for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);
+    if (const std::string few = few_rows_note(experiment, placement); !few.empty())
+      session.say(few);
+    session.say("memory: " + memory.text());
+    if (!shrunk.empty()) session.say("memory: " + shrunk);
+    const RunOutcome outcome = session.run();
+    processes.end(trainer);
+    return outcome;
+  });
 }
 
 // what `work` refuses may be what a person wrote into config.yaml, which no one of the settings that
@@ -353,50 +356,52 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   if (!checkpoint) throw no_valid_checkpoint(folder);
   Placement placement = settle_precision(*experiment, asked);
   Processes processes(*experiment, request, placement, checkpoint->dir, /*resumed=*/true);
-  RunTrace trace(experiment->trace, placement.device.is_cuda());
-  const auto made = naming_edits(folder, edits,
-                                 [&] { return std::make_unique<Trainer>(*experiment, placement); });
-  Trainer& trainer = *made;
-  const auto changes = old.changes_to(Settings(experiment->table()));
-  expect_replay_kept(trainer, began, changes);
-  const CheckpointIdentity identity = restored(trainer, *checkpoint, *trained, folder, changes);
-  processes.begun();
-  const std::string from = checkpoint->dir;
-  checkpoint.reset();
-  trainer.report().continue_clock(identity.seconds);
-  // one that was killed behind its last checkpoint only has its end to write; one that is asked for
-  // less than it has done is none of these
-  if (trainer.done() && (has_finished(folder) || experiment->run.steps < began.steps))
-    throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
-                " steps; to train on, add train.steps=<more than these>");
-  // the best is one of those that were judged alike
-  if (!judged_before.empty() && !judged.empty() && judged != judged_before)
-    CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
-  if (experiment->table().yaml() != before || !stored.note.empty()) {
-    // as it stood there, damaged or not
-    dir.move_config_aside(identity.step);
-    dir.write_config(experiment->table().yaml());
-  }
-  write_given(dir, "at step " + std::to_string(identity.step), request.given, given);
+  return processes.telling_failure([&] {
+    RunTrace trace(experiment->trace, placement.device.is_cuda());
+    const auto made = naming_edits(
+        folder, edits, [&] { return std::make_unique<Trainer>(*experiment, placement); });
+    Trainer& trainer = *made;
+    const auto changes = old.changes_to(Settings(experiment->table()));
+    expect_replay_kept(trainer, began, changes);
+    const CheckpointIdentity identity = restored(trainer, *checkpoint, *trained, folder, changes);
+    processes.begun();
+    const std::string from = checkpoint->dir;
+    checkpoint.reset();
+    trainer.report().continue_clock(identity.seconds);
+    // one that was killed behind its last checkpoint only has its end to write; one that is asked for
+    // less than it has done is none of these
+    if (trainer.done() && (has_finished(folder) || experiment->run.steps < began.steps))
+      throw Error("[" + folder + "] has done " + std::to_string(trainer.step()) +
+                  " steps; to train on, add train.steps=<more than these>");
+    // the best is one of those that were judged alike
+    if (!judged_before.empty() && !judged.empty() && judged != judged_before)
+      CheckpointStore(dir.path(), int(experiment->run.keep)).forget_evaluations();
+    if (experiment->table().yaml() != before || !stored.note.empty()) {
+      // as it stood there, damaged or not
+      dir.move_config_aside(identity.step);
+      dir.write_config(experiment->table().yaml());
+    }
+    write_given(dir, "at step " + std::to_string(identity.step), request.given, given);
 
-  // what was continued, from where and with what changes stays on record
-  const Continued record{.how = reproduce_of(trainer, request),
-                         .step = identity.step,
-                         .checkpoint = from,
-                         .changes = changes};
-  dir.write_continued(record);
-  Session session(trainer, dir, request, trace, identity.step);
-  session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
-  if (!stored.note.empty()) session.say(stored.note);
-  for (const auto& note : replaced) session.say(note);
-  for (const auto& change : record.changes) session.say("changed " + change);
-  for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))
-    session.say(note);
-  for (const std::string& note : changed_dataset(dir, experiment->run)) session.say(note);
-  for (const std::string& note : replay_notes(trainer, began)) session.say(note);
-  const RunOutcome outcome = session.run();
-  processes.end(trainer);
-  return outcome;
+    // what was continued, from where and with what changes stays on record
+    const Continued record{.how = reproduce_of(trainer, request),
+                           .step = identity.step,
+                           .checkpoint = from,
+                           .changes = changes};
+    dir.write_continued(record);
+    Session session(trainer, dir, request, trace, identity.step);
+    session.say("resumed at step " + std::to_string(identity.step) + " from " + from);
+    if (!stored.note.empty()) session.say(stored.note);
+    for (const auto& note : replaced) session.say(note);
+    for (const auto& change : record.changes) session.say("changed " + change);
+    for (const std::string& note : dataset_notes(experiment->run, experiment->env().name))
+      session.say(note);
+    for (const std::string& note : changed_dataset(dir, experiment->run)) session.say(note);
+    for (const std::string& note : replay_notes(trainer, began)) session.say(note);
+    const RunOutcome outcome = session.run();
+    processes.end(trainer);
+    return outcome;
+  });
 }
 
 }  // namespace

@@ -47,12 +47,17 @@ RunOutcome train_new(Experiment& experiment, const RunRequest& request);
 /// the first one says why. Throws Error where `place` is none.
 bool train_process(const std::string& place);
 
-/// This machine's part of a run that waits for machines at `address`, HOST:PORT, for at most
-/// `patience_s` seconds that it does not listen yet. `process` as RunRequest::process; `say` gets
-/// lines for people. Returns when the run has ended, and whether it ended well here; else it says
-/// why. Throws Error where there is none.
-bool train_machine(const std::string& address, const std::vector<std::string>& process,
-                   double patience_s, const std::function<void(const std::string&)>& say);
+/// What a machine needs to take part in a run that another one began.
+struct JoinRequest {
+  std::string address;                          ///< HOST:PORT, where that one listens
+  std::vector<std::string> process;             ///< as RunRequest::process
+  double patience_s = 600;                      ///< for which it may not listen yet
+  std::function<void(const std::string&)> say;  ///< gets lines for people
+  std::function<void()> begun;                  ///< called once: it has a part from here on
+};
+/// This machine's part of a run: returns when the run has ended, and whether it ended well here;
+/// else it says why. Throws Error where there is none.
+bool train_machine(const JoinRequest& request);
 
 /// Continues the run in `folder` from its newest valid checkpoint, bit for bit as if it had never
 /// stopped. `overrides` are name=value; the settings before them are kept beside config.yaml.

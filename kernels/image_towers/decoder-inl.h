@@ -36,6 +36,22 @@ HWY_INLINE void errors(const float* target, int64_t numbers, float* logits, floa
   }
 }
 
+// the same of their cross-entropy: max(u, 0) - u t + ln(1 + exp(-|u|)) of a logit u
+HWY_INLINE void cross_entropies(const float* target, int64_t numbers, float* logits, float* loss) {
+  const ImageTag d;
+  const auto one = hn::Set(d, 1.f), zero = hn::Zero(d);
+  for (int64_t lane = 0; lane < kImageLanes; lane += kImageStep) {
+    auto sum = zero;
+    for (int64_t i = lane; i < numbers * kImageLanes; i += kImageLanes) {
+      const auto u = hn::Load(d, logits + i), t = hn::Load(d, target + i);
+      sum += hn::NegMulAdd(u, t, hn::Max(u, zero)) +
+             log_vector(d, one + exp_vector(d, hn::Neg(hn::Abs(u))));
+      hn::Store(sigmoid(u) - t, d, logits + i);
+    }
+    hn::Store(hn::Load(d, loss + lane) + sum, d, loss + lane);
+  }
+}
+
 // row y of the first stage's image
 HWY_INLINE void x_row(const DecoderStage& stage, const float* x, int64_t count, int64_t y,
                       float* to) {
@@ -91,7 +107,8 @@ void decoder_forward(const DecoderForward& f) {
         const int64_t numbers = k < f.tower.height ? f.tower.row() : 0;
         bytes_to_lanes(f.images + k * f.tower.row(), f.tower.pixels(), f.count, numbers, 1 / 255.f,
                        0.f, pixels);
-        errors(pixels, numbers, made, loss);
+        if (f.error == ImageError::squared) errors(pixels, numbers, made, loss);
+        else cross_entropies(pixels, numbers, made, loss);
         std::fill(made + numbers * kImageLanes, made + stage.made_row(), 0.f);
       }
     }

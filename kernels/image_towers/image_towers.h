@@ -100,7 +100,11 @@ struct EncoderBackward {
 };
 void encoder_backward_cpu(const EncoderBackward& args);
 
-/// Squared errors of up to 16 reconstructions, summed over pixels and channels of bytes / 255.
+/// What a reconstruction s of a number t = byte / 255 costs: (s - t)^2, or in nats
+/// -t ln s - (1 - t) ln(1 - s).
+enum class ImageError { squared, cross_entropy };
+
+/// Errors of up to 16 reconstructions, summed over pixels and channels.
 struct DecoderForward {
   ImageTower tower;
   std::span<const TowerStage> stages;
@@ -108,6 +112,7 @@ struct DecoderForward {
   const float* x;         ///< [count, token]: the smallest image of each
   const uint8_t* images;  ///< [count, height, width, channels]
   int64_t count;
+  ImageError error;
   float* loss;            ///< [count] written
   float *kept, *scratch;  ///< written
 };

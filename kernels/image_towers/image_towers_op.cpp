@@ -126,7 +126,7 @@ void encode_back(const TowerParameters& parameters, const at::Tensor& images, To
 }
 
 void decode(const TowerParameters& parameters, const at::Tensor& x, const at::Tensor& images,
-            TowerMemory& memory, at::Tensor& loss) {
+            TowerMemory& memory, at::Tensor& loss, ImageError error) {
   const ImageTower tower = parameters.tower(images);
   each_panel(images, [&](int64_t panel, int64_t first, int64_t count) {
     decoder_forward_cpu({.tower = tower,
@@ -135,6 +135,7 @@ void decode(const TowerParameters& parameters, const at::Tensor& x, const at::Te
                          .x = x.const_data_ptr<float>() + first * tower.token(),
                          .images = images.const_data_ptr<uint8_t>() + first * tower.pixels(),
                          .count = count,
+                         .error = error,
                          .loss = loss.data_ptr<float>() + first,
                          .kept = memory.kept_of(panel),
                          .scratch = memory.scratch.data_ptr<float>()});
@@ -201,11 +202,11 @@ class EncodeImages : public torch::autograd::Function<EncodeImages> {
 class DecodeImages : public torch::autograd::Function<DecodeImages> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& images,
-                            at::TensorList parameters, Precision products) {
+                            at::TensorList parameters, Precision products, ImageError error) {
     auto pass = c10::make_intrusive<TowerPass>(
         TowerParameters(TowerKind::decoder, parameters, products), images, x.detach());
     auto loss = at::empty({images.size(0)}, x.options());
-    decode(pass->parameters, x, images, pass->memory, loss);
+    decode(pass->parameters, x, images, pass->memory, loss, error);
     context->saved_data["pass"] = c10::IValue::make_capsule(std::move(pass));
     return loss;
   }
@@ -219,7 +220,7 @@ class DecodeImages : public torch::autograd::Function<DecodeImages> {
     context->saved_data.clear();
     variable_list all{dx, at::Tensor()};
     all.insert(all.end(), grads.tensors.begin(), grads.tensors.end());
-    all.emplace_back();  // the precision's
+    all.resize(all.size() + 2);  // the precision's and the error's
     return all;
   }
 };
@@ -343,13 +344,23 @@ at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
   }
   if (image.size(2) > sides[0] || image.size(3) > sides[1])
     image = image.narrow(2, 0, sides[0]).narrow(3, 0, sides[1]);
-  return at::sigmoid(image).permute({0, 2, 3, 1});
+  return image.permute({0, 2, 3, 1});
+}
+
+at::Tensor image_errors(const at::Tensor& logits, const at::Tensor& images, ImageError error) {
+  const auto target = images.to(logits.dtype()) / 255;
+  const auto errors = error == ImageError::squared ? (at::sigmoid(logits) - target).square()
+                                                   : at::binary_cross_entropy_with_logits(
+                                                         logits, target, /*weight=*/{},
+                                                         /*pos_weight=*/{}, at::Reduction::None);
+  return errors.flatten(1).sum(1);
 }
 
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,
-                                        const Tensors& parameters, Precision products) {
-  const auto made = image_decoder_reference(x, images.sizes().slice(1, 2), parameters, products);
-  return (made - images.to(made.dtype()) / 255).square().flatten(1).sum(1);
+                                        const Tensors& parameters, Precision products,
+                                        ImageError error) {
+  return image_errors(image_decoder_reference(x, images.sizes().slice(1, 2), parameters, products),
+                      images, error);
 }
 
 at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters, Precision products) {
@@ -370,7 +381,7 @@ at::Tensor image_encoder(const at::Tensor& images, const Tensors& parameters, Pr
 }
 
 at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
-                              const Tensors& parameters, Precision products) {
+                              const Tensors& parameters, Precision products, ImageError error) {
   check_parameters("image_decoder", parameters, TowerKind::decoder);
   check_images("image_decoder", images, parameters, TowerKind::decoder);
   const int64_t stages = stages_of(parameters);
@@ -380,14 +391,14 @@ at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
   if (x.sizes() != at::IntArrayRef(small_image))
     throw Error("[image_decoder] x must be " + c10::str(at::IntArrayRef(small_image)) + ", got " +
                 c10::str(x.sizes()));
-  if (!images.is_cpu()) return image_decoder_loss_reference(x, images, parameters, products);
+  if (!images.is_cpu()) return image_decoder_loss_reference(x, images, parameters, products, error);
   const auto small = x.contiguous(), rows = images.contiguous();
   if (any_gradient(parameters) || any_gradient({x}))
-    return DecodeImages::apply(small, rows, at::TensorList(parameters), products);
+    return DecodeImages::apply(small, rows, at::TensorList(parameters), products, error);
   const TowerParameters with(TowerKind::decoder, parameters);
   TowerMemory memory(with, rows, false);
   auto loss = at::empty({rows.size(0)}, x.options());
-  decode(with, small, rows, memory, loss);
+  decode(with, small, rows, memory, loss, error);
   return loss;
 }
 
@@ -475,20 +486,24 @@ KernelCase encoder_case(const TowerShape& s, at::Device device) {
       .tolerance = Tolerance::of_sums(tower_sums(s))};
 }
 
-KernelCase decoder_case(const TowerShape& s, at::Device device) {
+KernelCase decoder_case(const TowerShape& s, at::Device device,
+                        ImageError error = ImageError::squared) {
   const auto in = tower_inputs(s, TowerKind::decoder, device);
   Tensors inputs{in.x};
   inputs.insert(inputs.end(), in.parameters.begin(), in.parameters.end());
   const auto parameters = [](const Tensors& all) { return Tensors(all.begin() + 1, all.end()); };
-  return {.name = tower_name("decoder", s),
+  const char* name = error == ImageError::squared ? "decoder" : "decoder of cells";
+  return {.name = tower_name(name, s),
           .inputs = inputs,
           .reference =
               [=, images = in.images](const Tensors& all) {
-                return Tensors{image_decoder_loss_reference(all[0], images, parameters(all))};
+                return Tensors{image_decoder_loss_reference(all[0], images, parameters(all),
+                                                            Precision::fp32, error)};
               },
           .fused =
               [=, images = in.images](const Tensors& all) {
-                return Tensors{image_decoder_loss(all[0], images, parameters(all))};
+                return Tensors{
+                    image_decoder_loss(all[0], images, parameters(all), Precision::fp32, error)};
               },
           .tolerance = Tolerance::of_sums(tower_sums(s))};
 }
@@ -555,7 +570,7 @@ KernelCase decoder_bench(const TowerShape& s) {
               },
           .repeat_fused =
               [=, loss = at::empty({s.N}), dx = at::empty_like(x)]() mutable {
-                decode(*parameters, x, images, *memory, loss);
+                decode(*parameters, x, images, *memory, loss, ImageError::squared);
                 decode_back(*parameters, x, images, *memory, d_loss, dx, *grads);
               }};
 }
@@ -576,6 +591,7 @@ std::vector<KernelCase> image_towers_cases(at::Device device) {
                               {1, 1, 3, {1, 4, 6}}}) {
     list.push_back(encoder_case(s, device));
     list.push_back(decoder_case(s, device));
+    list.push_back(decoder_case(s, device, ImageError::cross_entropy));
   }
   if (!device.is_cpu()) return list;
   for (const TowerShape& s :

@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine/device/precision.h"
+#include "kernels/image_towers/image_towers.h"
 
 namespace maglev {
 
@@ -24,18 +25,22 @@ at::Tensor image_encoder_reference(const at::Tensor& images,
                                    const std::vector<at::Tensor>& parameters,
                                    Precision products = Precision::fp32);
 
-/// Squared errors [N] f32 of what a decoder makes of x [N, h, w, c] f32, against images [N, H, W,
-/// C] u8 / 255, summed over pixels and channels. `parameters` as above, from the smallest image on;
-/// the last stage has no scale. Differentiable in x and the parameters. `products` as above.
+/// Errors [N] f32 of what a decoder makes of x [N, h, w, c] f32, against images [N, H, W, C] u8 /
+/// 255, summed over pixels and channels. `parameters` as above, from the smallest image on; the
+/// last stage has no scale. Differentiable in x and the parameters. `products` as above.
 at::Tensor image_decoder_loss(const at::Tensor& x, const at::Tensor& images,
                               const std::vector<at::Tensor>& parameters,
-                              Precision products = Precision::fp32);
-/// What it makes of an image of these sides, [N, H, W, C] in (0, 1).
+                              Precision products = Precision::fp32,
+                              ImageError error = ImageError::squared);
+/// What it makes of an image of these sides: logits [N, H, W, C], of which the sigmoid is meant.
 at::Tensor image_decoder_reference(const at::Tensor& x, at::IntArrayRef sides,
                                    const std::vector<at::Tensor>& parameters,
                                    Precision products = Precision::fp32);
 at::Tensor image_decoder_loss_reference(const at::Tensor& x, const at::Tensor& images,
                                         const std::vector<at::Tensor>& parameters,
-                                        Precision products = Precision::fp32);
+                                        Precision products = Precision::fp32,
+                                        ImageError error = ImageError::squared);
+/// The same of logits [N, H, W, C] and images [N, H, W, C] u8, or f32 from 0 to 255: [N].
+at::Tensor image_errors(const at::Tensor& logits, const at::Tensor& images, ImageError error);
 
 }  // namespace maglev

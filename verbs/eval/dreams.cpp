@@ -147,8 +147,7 @@ Parts parts_of(const Dreamed& d) {
   Parts parts;
   for (size_t i = 0; i < d.columns.size(); ++i) {
     if (!d.model[i].defined()) continue;
-    if (is_picture(d.columns[i]) || is_cells(d.columns[i]))
-      parts.images.emplace_back(d.truth[i], d.model[i]);
+    if (!image_shape(d.columns[i]).empty()) parts.images.emplace_back(d.truth[i], d.model[i]);
     else parts.curves.emplace_back(d.columns[i].name, d.truth[i], d.model[i], /*row=*/0);
   }
   for (int64_t n = 0; n < d.is_first.size(1); ++n) parts.seen.push_back(seen_steps(d, n));

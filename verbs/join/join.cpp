@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <iterator>
 #include <unistd.h>
 
 #include "engine/host/machine.h"
@@ -16,42 +15,50 @@ VerbEntry entry();
 
 namespace {
 
-constexpr double kPatience = 600, kMostPatience = 7 * 24 * 3600;
+constexpr double kMostPatience = 7 * 24 * 3600;
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 // how a run ends is for the machine that began it to say: batch systems signal all at once
 volatile std::sig_atomic_t asked_to_leave = 0;
 void on_signal(int signal) {
   constexpr char kText[] =
-      "\nmaglev: the run is saved and ended where it was begun; once more, and this machine leaves "
-      "it at once\n";
-  if (signal != SIGINT) return;
-  if (asked_to_leave) _exit(128 + signal);
+      "\nmaglev: this machine stays in the run: Ctrl-C where it was begun saves it and ends it. "
+      "Ctrl-C here once more leaves, and ends it without a save\n";
+  if (signal != SIGINT && signal != SIGTERM) return;
+  if (asked_to_leave && signal == SIGINT) _exit(128 + signal);
+  if (asked_to_leave) return;
   asked_to_leave = 1;
   if (write(STDERR_FILENO, kText, sizeof kText - 1) < 0) _exit(128 + signal);
+}
+
+// before it has a part in the run a signal ends this as any program
+void heed_signals() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
+}
+
+void say(const std::string& line) {
+  std::printf("maglev: %s\n", line.c_str());
+  std::fflush(stdout);
 }
 
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
-      {.flags = {{"--wait", "TIME", "for the run to begin, e.g. 60s or 10m (default 10m)"}},
+      {.flags = {{"--wait", "TIME",
+                  "for the run to begin to listen, e.g. 60s or 10m (default 10m)"}},
        .least = 1,
        .most = 1,
        .names = "HOST:PORT"});
   if (arguments.help()) return arguments.print_help();
   claim_threads();
-  const double patience = arguments.seconds("--wait", 0, kMostPatience).value_or(kPatience);
-  const auto say = [](const std::string& line) {
-    // while nobody has a part in a run, a signal ends this as any program
-    struct sigaction action {};
-    action.sa_handler = on_signal;
-    for (const int signal : kSignals) sigaction(signal, &action, nullptr);
-    std::printf("maglev: %s\n", line.c_str());
-    std::fflush(stdout);
-  };
-  const bool well = train_machine(arguments.positional()[0],
-                                  {"/proc/self/exe", "train", "--process"}, patience, say);
-  return well ? 0 : 1;
+  JoinRequest request{.address = arguments.positional()[0],
+                      .process = {"/proc/self/exe", "train", "--process"},
+                      .say = say,
+                      .begun = heed_signals};
+  if (const auto wait = arguments.seconds("--wait", 0, kMostPatience)) request.patience_s = *wait;
+  return train_machine(request) ? 0 : 1;
 }
 
 }  // namespace

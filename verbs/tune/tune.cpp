@@ -146,6 +146,8 @@ int run(const std::vector<std::string>& words) {
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   const std::vector<std::string> learning =
       split_list(arguments.value("--learning").value_or(""), "--learning");
+  if (experiment.run.machines > 1)
+    throw Error("[tune] measures on one machine; leave machines out");
   const CacheKey key = cache_key(experiment, learning);
   print_notes(experiment.settle());
   const RunOptions& options = experiment.run;
