@@ -4,27 +4,11 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 
 #include "base/processes/machine_line.h"
+#include "base/processes/socket.h"
 
 namespace maglev {
-
-/// An open socket; -1: none.
-class Socket {
- public:
-  explicit Socket(int fd = -1) : fd_(fd) {}
-  ~Socket();
-  Socket(Socket&& other) noexcept : fd_(other.release()) {}
-  Socket& operator=(Socket&& other) noexcept;
-
-  int fd() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 /// A neighbour in the line: two connections to it, and what people call it.
 struct Neighbour {
