@@ -35,7 +35,7 @@ class Machines:
         self.folder = folder
         self.programs = []
 
-    def start(self, *words):
+    def start(self, *words, **environment):
         where = self.folder / f"machine{len(self.programs)}"
         (where / "tmp").mkdir(parents=True)
         self.programs.append(
@@ -46,7 +46,7 @@ class Machines:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "MAGLEV_HOME": str(HOME), "TMPDIR": str(where / "tmp")},
+                env={**os.environ, "MAGLEV_HOME": str(HOME), "TMPDIR": str(where / "tmp"), **environment},
             )
         )
         return self.programs[-1]
@@ -189,6 +189,33 @@ def test_a_process_of_another_machine_says_why_it_failed(machines, tmp_path):
     for program in (leader, other):
         code, _, error = ended(program)
         assert code in (1, 2) and re.search(r"process 3 of the run on \S+ ended: signal 9", error), error
+
+
+HAS_FMA = "avx2" in open("/proc/cpuinfo").read() and not os.environ.get("MAGLEV_SIMD", "").startswith("sse")
+
+
+@pytest.mark.skipif(not HAS_FMA, reason="this processor has no multiply-adds to do without")
+def test_machines_whose_networks_come_to_differ_are_told_before_anything_is_saved(machines, tmp_path):
+    run = tmp_path / "run"
+    leader, address = machines.lead("ppo", "cartpole", *PPO, "processes=2", "machines=2", "threads=1", "--out", run)
+    # as a processor without multiply-adds, on which an optimiser's steps round otherwise
+    other = machines.start("join", address, MAGLEV_SIMD="sse4")
+    for program in (leader, other):
+        code, _, error = ended(program)
+        assert code != 0 and "process 1 has other networks than the first one" in error, error
+    # but for what was saved before they learned
+    assert [int(path.name.removeprefix("step_")) for path in checkpoints(run)] == [0]
+
+
+@pytest.mark.skipif(not HAS_FMA, reason="this processor has no multiply-adds")
+def test_processors_with_multiply_adds_have_the_same_networks_whatever_their_vectors(machines, tmp_path):
+    words = ["ppo", "cartpole", *PPO, "processes=2", "machines=2", "threads=1", "--out", tmp_path / "run"]
+    leader, address = machines.lead(*words)
+    other = machines.start("join", address, MAGLEV_SIMD="avx2")
+    for program in (leader, other):
+        code, _, error = ended(program)
+        assert code == 0, error
+    assert len(checkpoints(tmp_path / "run")) > 2
 
 
 def test_what_only_the_first_machine_has_is_said_by_the_others(engine, machines, tmp_path):
