@@ -142,6 +142,33 @@ std::vector<std::string> near_runs(const std::string& path) {
   return paths;
 }
 
+namespace {
+
+// neither does a run belong among other files, nor are they ours to move aside
+void expect_no_other_files(const std::string& path) {
+  if (is_run(path)) return;
+  for (const std::string& name : list_dir(path))
+    if (!name.starts_with('.') && name != kLock)
+      throw Error("[" + path + "] holds files of no run, such as '" + name +
+                  "'; choose a new folder for --out");
+}
+
+void expect_no_run(const std::string& path, bool overwrite) {
+  if (overwrite || !is_run(path)) return;
+  throw Error("[" + path +
+              "] already holds a run; go on with it (--resume, in Python maglev.resume), choose " +
+              "another folder for --out, or move it aside (--overwrite, overwrite=True)");
+}
+
+}  // namespace
+
+void RunDir::expect_free(const RunDirOptions& options) {
+  const std::string path = without_slashes(options.out);
+  if (path.empty() || !path_exists(path)) return;
+  expect_no_other_files(path);
+  expect_no_run(path, options.overwrite);
+}
+
 RunDir RunDir::create(const RunDirOptions& options) {
   if (options.out.empty()) {
     make_dirs(options.root);
@@ -154,19 +181,10 @@ RunDir RunDir::create(const RunDirOptions& options) {
   }
   const std::string path = without_slashes(options.out);
   make_dirs(path);
-  // neither does a run belong among other files, nor are they ours to move aside
-  if (!is_run(path))
-    for (const std::string& name : list_dir(path))
-      if (!name.starts_with('.') && name != kLock)
-        throw Error("[" + path + "] holds files of no run, such as '" + name +
-                    "'; choose a new folder for --out");
+  expect_no_other_files(path);
   RunDir run(path, FileLock(path + "/" + kLock));
   if (!is_run(path)) return run;
-  if (!options.overwrite)
-    throw Error(
-        "[" + path +
-        "] already holds a run; go on with it (--resume, in Python maglev.resume), choose " +
-        "another folder for --out, or move it aside (--overwrite, overwrite=True)");
+  expect_no_run(path, options.overwrite);
   // the lock goes along with the old folder, which nobody else can be training into
   std::string aside = first_free(path + ".old-");
   rename_path(path, aside);

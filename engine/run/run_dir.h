@@ -68,6 +68,8 @@ class RunDir {
   /// `overwrite`), or files of something else, when another process trains into it, or when it
   /// cannot be written.
   static RunDir create(const RunDirOptions& options);
+  /// Throws Error where create() would refuse the folder for what lies there now. Makes nothing.
+  static void expect_free(const RunDirOptions& options);
   /// Locks the folder of an existing run, to continue it. Throws Error when it holds none or is
   /// locked.
   static RunDir open(const std::string& path);

@@ -145,6 +145,9 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   Placement placement = settle_precision(experiment, asked);
   const std::string& init = experiment.run.init_from;
   const std::string networks = init.empty() ? "" : first_networks(init);
+  // not once other machines have come for it
+  if (experiment.run.machines > 1)
+    RunDir::expect_free({.out = request.out, .overwrite = request.overwrite});
   Processes processes(experiment, request, placement, networks, /*resumed=*/false);
   return processes.telling_failure([&] {
     RunTrace trace(experiment.trace, placement.device.is_cuda());

@@ -256,6 +256,14 @@ def test_what_is_said_wrong_is_refused(engine, tmp_path, words, error):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_folder_that_holds_a_run_is_refused_before_machines_are_waited_for(engine, tmp_path):
+    words = ["ppo", "cartpole", *PPO, "--out", tmp_path / "run"]
+    assert engine("train", *words).returncode == 0
+    done = engine("train", *words, "processes=2", "machines=2", "--listen", "127.0.0.1:0")
+    assert done.returncode == 2 and "already holds a run" in done.stderr
+    assert "waits for" not in done.stdout
+
+
 @pytest.mark.parametrize(
     "words, error",
     [
