@@ -26,8 +26,8 @@ struct ModelShape {
   int64_t deter = 0, hidden = 0, stoch = 0, classes = 0, blocks = 0;
   int64_t depth = 0, units = 0;
   double unimix = 0;
-  /// All that is an image is cells, of which most are empty: where something is has to cost more than
-  /// its squared error, or states do not learn it.
+  /// All that is an image is cells, of which most are empty: reconstructions are judged in nats, or
+  /// states learn late where something is.
   bool cells = false;
   bool decodes = true;        ///< states to what was seen; else a projection of them to tokens
   bool fused_images = false;  ///< kernels/image_towers where the processor computes in f32

@@ -5,7 +5,7 @@
 //
 // An encoder's stage is a 5 x 5 convolution, 2 x 2 max-pooling, RMS norm over channels, SiLU; a
 // decoder's is doubling by nearest neighbours, the convolution, norm and SiLU, and its last stage
-// ends in a sigmoid and the squared error. What is doubled is never made: of 25 taps on a doubled
+// ends in a sigmoid and its error. What is doubled is never made: of 25 taps on a doubled
 // image each output meets 9 numbers, so a stage is four 3 x 3 convolutions of the small image, one
 // for each corner of its places, with weights that are sums.
 //
