@@ -26,7 +26,8 @@ struct ModelShape {
   int64_t deter = 0, hidden = 0, stoch = 0, classes = 0, blocks = 0;
   int64_t depth = 0, units = 0;
   double unimix = 0;
-  /// All that is an image is cells: reconstructions are judged by cross-entropy, as what is discrete.
+  /// All that is an image is cells: reconstructions are judged by cross-entropy, as what is
+  /// discrete.
   bool cells = false;
   bool decodes = true;        ///< states to what was seen; else a projection of them to tokens
   bool fused_images = false;  ///< kernels/image_towers where the processor computes in f32
