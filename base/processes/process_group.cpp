@@ -25,6 +25,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
+#include "base/processes/socket.h"
 
 namespace maglev {
 namespace {
@@ -175,12 +176,7 @@ int ProcessGroup::here() const { return shared_->here; }
 int ProcessGroup::first_here() const { return shared_->first; }
 int ProcessGroup::processors() const { return shared_->processors; }
 
-std::string ProcessGroup::where() const {
-  if (here() == size()) return "";
-  char name[256] = {};
-  ::gethostname(name, sizeof name - 1);
-  return std::string(" on ") + name;
-}
+std::string ProcessGroup::where() const { return here() == size() ? "" : " on " + host_name(); }
 
 ProcessGroup::ProcessGroup(int memory, size_t bytes) : memory_(memory), bytes_(bytes) {
   CPU_ZERO(&processors_);
@@ -506,10 +502,10 @@ std::string ProcessGroup::lost() const {
     // looked at only: the loop's thread takes what became of it
     const pid_t child = children_[local];
     if (child <= 0 || waitid(P_PID, id_t(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
-    const bool content = info.si_code == CLD_EXITED && info.si_status == 0;
-    if (info.si_pid == child && !content)
-      return "[processes] process " + std::to_string(first_here() + int(local)) +
-             " of the run ended";
+    // as waitpid would say it
+    const int status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
+    if (info.si_pid == child && status != 0)
+      return ending_of(first_here() + int(local), where(), status);
   }
   return line_ ? line_->lost() : "";
 }
