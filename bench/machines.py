@@ -8,7 +8,6 @@ sockets and the kernel; a network's own time comes on top. Runs and sums take tu
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -20,7 +19,7 @@ from pathlib import Path
 
 HOME = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(HOME / "bench"))
-from processes import CASES, steps_per_second, sums  # noqa: E402
+from processes import CASES, rate_of_second_half, steps_per_second, sums  # noqa: E402
 
 
 CPUS = sorted(os.sched_getaffinity(0))
@@ -54,11 +53,9 @@ def steps_per_second_of_two(engine: Path, case: list[str]) -> float:
         leader.communicate()
         if leader.returncode or other.wait(timeout=60):
             sys.exit("a run of two machines failed")
-        rows = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        return rate_of_second_half(folder / "run")
     finally:
         shutil.rmtree(folder)
-    middle, last = rows[len(rows) // 2], rows[-1]
-    return (last["step"] - middle["step"]) / (last["seconds"] - middle["seconds"])
 
 
 def main() -> None:

@@ -27,6 +27,13 @@ CASES = {
 }
 
 
+def rate_of_second_half(run: Path) -> float:
+    """Steps a second, by a run's rows of metrics."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    middle, last = rows[len(rows) // 2], rows[-1]
+    return (last["step"] - middle["step"]) / (last["seconds"] - middle["seconds"])
+
+
 def steps_per_second(engine: Path, case: list[str], processes: int) -> float:
     """Of the second half of a run."""
     folder = Path(tempfile.mkdtemp())
@@ -37,11 +44,9 @@ def steps_per_second(engine: Path, case: list[str], processes: int) -> float:
             stdout=subprocess.DEVNULL,
             check=True,
         )
-        rows = [json.loads(line) for line in (folder / "run" / "metrics.jsonl").read_text().splitlines()]
+        return rate_of_second_half(folder / "run")
     finally:
         shutil.rmtree(folder)
-    middle, last = rows[len(rows) // 2], rows[-1]
-    return (last["step"] - middle["step"]) / (last["seconds"] - middle["seconds"])
 
 
 def sums(command: list) -> dict[int, float]:

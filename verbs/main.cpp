@@ -9,11 +9,9 @@
 #include <string>
 #include <vector>
 
-#include <torch/version.h>
-
 #include "base/core/find.h"
-#include "base/core/version.h"
 #include "base/simd/targets.h"
+#include "engine/host/build_text.h"
 #include "engine/trace/nvtx.h"
 #include "verbs/verb.h"
 
@@ -31,9 +29,7 @@ void print_help() {
 int run(const std::vector<std::string>& arguments) {
   const std::string first = arguments.empty() ? "help" : arguments[0];
   if (first == "--version") {
-    const std::string commit = maglev::kEngineCommit;
-    std::printf("maglev %s%s, torch %s\n", maglev::kEngineVersion,
-                commit.empty() ? "" : (" (" + commit + ")").c_str(), TORCH_VERSION);
+    std::printf("%s\n", maglev::build_text().c_str());
     return 0;
   }
   const bool helps = first == "--help" || first == "-h" || first == "help";

@@ -21,7 +21,7 @@ at::Tensor side_by_side(const std::vector<at::Tensor>& parts) {
 at::Tensor pixels_of(const CellCoding& cells) {
   const auto [least, most] = std::ranges::minmax(cells.policy);
   const double low = std::min(0.f, least), high = std::max(1.f, most);
-  const auto table = make_cell_table(cells, cells.policy).view({256, -1});
+  const auto table = make_cell_table(cells, cells.policy);
   return (255 * (table - low) / (high - low)).round().to(at::kByte);
 }
 
@@ -34,7 +34,7 @@ Columns::Columns(const EnvSpec& spec, const ModelShape& shape, at::Device device
     const ObsColumn& column = spec.observations[i];
     if (column.audience == Audience::critic) continue;
     if (column.dtype == DType::f32) vectors_.push_back(i);
-    else images_.push_back({.column = i, .shape = image_shape(column)});
+    else images_.push_back({.column = i, .cells = column.cells});
     if (is_cells(column)) images_.back().pixels = pixels_of(column.cells).to(device);
   }
   if (!heads_.empty()) return;
@@ -55,14 +55,9 @@ Observation Columns::seen(const std::vector<at::Tensor>& obs, int64_t lead) cons
 
 at::Tensor Columns::image_of(const Image& image, const at::Tensor& column) {
   if (!image.pixels.defined()) return column;
-  std::vector<int64_t> shape = column.sizes().slice(0, size_t(column.dim()) - 1).vec();
-  shape.insert(shape.end(), image.shape.begin(), image.shape.end());
-  const int64_t pixels = image.shape[0] * image.shape[1] * image.shape[2];
-  // behind the last cell a byte may hold more
-  return at::index_select(image.pixels, 0, column.reshape(-1).to(at::kInt))
-      .view({-1, column.size(-1) * image.pixels.size(1)})
-      .narrow(1, 0, pixels)
-      .reshape(shape);
+  const auto lead = column.sizes().slice(0, size_t(column.dim()) - 1);
+  const auto packed = column.reshape({-1, column.size(-1)});
+  return decode_cells(packed, image.pixels, image.cells).unflatten(0, lead);
 }
 
 std::vector<at::Tensor> Columns::shown(const std::vector<at::Tensor>& obs) const {

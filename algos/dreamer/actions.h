@@ -34,8 +34,8 @@ class Columns {
  private:
   struct Image {
     size_t column;
-    std::vector<int64_t> shape;  ///< [H, W, C]
-    at::Tensor pixels = {};      ///< [256, n] u8: of the cells in each byte; undefined: a picture
+    CellCoding cells = {};
+    at::Tensor pixels = {};  ///< u8, for decode_cells; undefined: it is a picture
   };
   static at::Tensor image_of(const Image& image, const at::Tensor& column);
 

@@ -50,7 +50,7 @@ std::vector<at::Tensor> Dreams::columns_of(const Reconstruction& made, int64_t T
       number += column.elements();
     } else {
       const int64_t channels = image_shape(column)[2];
-      out[i] = 255 * at::sigmoid(made.logits).narrow(3, channel, channels).unflatten(0, {T, N});
+      out[i] = 255 * at::sigmoid(made.logits.narrow(3, channel, channels)).unflatten(0, {T, N});
       channel += channels;
     }
   }

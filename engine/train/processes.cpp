@@ -6,15 +6,13 @@
 #include <optional>
 #include <unistd.h>
 
-#include <torch/version.h>
-
 #include <nlohmann/json.hpp>
 #include <sys/prctl.h>
 
 #include "base/core/error.h"
-#include "base/core/version.h"
 #include "engine/group/host_group.h"
 #include "engine/group/nccl_group.h"
+#include "engine/host/build_text.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/trace/run_trace.h"
@@ -56,13 +54,6 @@ struct Start {
     return start;
   }
 };
-
-// machines learn alike only by the same program
-std::string build_text() {
-  const std::string commit = kEngineCommit;
-  return std::string("maglev ") + kEngineVersion + (commit.empty() ? "" : " (" + commit + ")") +
-         ", torch " + TORCH_VERSION;
-}
 
 // "6 or 9", near 7 of 3
 std::string near_multiple(int64_t count, int64_t of) {

@@ -116,7 +116,7 @@ at::Tensor make_cell_table(const CellCoding& cells, const std::vector<float>& pa
 
 at::Tensor decode_cells(const at::Tensor& packed, const at::Tensor& table,
                         const CellCoding& cells) {
-  if (AtenOnly::on()) return by_table(packed, table, cells);
+  if (AtenOnly::on() || table.scalar_type() == at::kByte) return by_table(packed, table, cells);
   auto out = empty_output(packed, table, cells);
   decode_cells_(out, packed.contiguous(), table, cells);
   return out;

@@ -10,7 +10,7 @@ namespace maglev {
 at::Tensor make_cell_table(const CellCoding& cells, const std::vector<float>& palette);
 
 /// Cell codes as networks take them, channels innermost.
-///   packed [B, bytes] u8          table of make_cell_table, f32 or bf16, on the same device
+///   packed [B, bytes] u8          table of make_cell_table, f32, bf16 or u8, on the same device
 ///   returns [B, H, W, C] of the table's dtype
 at::Tensor decode_cells(const at::Tensor& packed, const at::Tensor& table, const CellCoding& cells);
 

@@ -84,6 +84,14 @@ def test_images_are_learnt_from(examples, tmp_path):
     assert examples(*words, "--imagine", strip, "--overwrite").returncode == 0
 
 
+def looked_into(engine, run, strip):
+    """How far the world model of a run is off, by column, when it is drawn over eight steps."""
+    words = ["--seen", "3", "--imagined", "5", "--imagine", strip, "--json"]
+    done = engine("eval", run, "--episodes", "2", "--actions", "mean", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["world_model"]
+
+
 def test_pictures_that_do_not_halve_are_learnt_from_and_drawn_in_their_size(engine, tmp_path):
     run, strip = tmp_path / "run", tmp_path / "dreams.png"
     settings = ["train.steps=800", "train.log_every=100", "dreamer.train_ratio=6"]
@@ -91,10 +99,7 @@ def test_pictures_that_do_not_halve_are_learnt_from_and_drawn_in_their_size(engi
     seen = [row["loss/reconstruction"] for row in rows(run) if row.get("loss/reconstruction")]
     # a quarter for each of 400 pixels at first
     assert 50 < seen[0] < 101 and seen[-1] < 0.3 * seen[0], seen
-    words = ["--seen", "3", "--imagined", "5", "--imagine", strip, "--json"]
-    done = engine("eval", run, "--episodes", "2", "--actions", "mean", *words)
-    assert done.returncode == 0, done.stderr
-    off = json.loads(done.stdout)["world_model"]["image"]
+    off = looked_into(engine, run, strip)["image"]
     assert 0 < off["error_seen"] < 128 and 0 < off["error_imagined"] < 128
 
 
@@ -105,10 +110,7 @@ def test_windows_of_cells_are_learnt_from_and_drawn_as_what_the_policy_sees(engi
     seen = [row["loss/reconstruction"] for row in rows(run) if row.get("loss/reconstruction")]
     # ln 2 nats for each of 11 x 11 cells in two channels at first
     assert 120 < seen[0] < 172 and seen[-1] < 0.5 * seen[0], seen
-    words = ["--seen", "3", "--imagined", "5", "--imagine", strip, "--json"]
-    done = engine("eval", run, "--episodes", "2", "--actions", "mean", *words)
-    assert done.returncode == 0, done.stderr
-    off = json.loads(done.stdout)["world_model"]
+    off = looked_into(engine, run, strip)
     assert list(off) == ["window"], "density is the critic's of an algorithm that has one"
     assert 0 < off["window"]["error_seen"] < 128 and 0 < off["window"]["error_imagined"] < 128
     # eight steps of 11 x 11, six pixels a cell
