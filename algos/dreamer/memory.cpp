@@ -22,7 +22,7 @@ int64_t kept(int64_t layers, int64_t units) { return 3 * layers * units; }
 int64_t kept_of_image(const ModelShape& s) {
   if (s.channels == 0) return 0;
   int64_t elements = 2 * s.places_at(0) * s.channels;
-  for (int64_t i = 0; i < kStages; ++i) elements += s.places_at(i) * s.stage_channels(i) * 2;
+  for (int64_t i = 0; i < s.stages(); ++i) elements += s.places_at(i) * s.stage_channels(i) * 2;
   return elements;
 }
 
@@ -36,7 +36,7 @@ KeptOfImages kept_of_images(const ModelShape& s, int64_t images, const AlgoConte
   if (s.channels == 0 || !s.fused_images || !context.device.is_cpu())
     return {by_autograd, s.decodes ? by_autograd : 0};
   std::vector<int64_t> channels{s.channels};
-  for (int64_t i = 0; i < kStages; ++i) channels.push_back(s.stage_channels(i));
+  for (int64_t i = 0; i < s.stages(); ++i) channels.push_back(s.stage_channels(i));
   const ImageTower tower{s.height, s.width, channels,
                          context.precision == Precision::bf16 && tiles_available()};
   const auto of = [&](const TowerSizes& sizes) {

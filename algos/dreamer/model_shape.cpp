@@ -1,5 +1,6 @@
 #include "algos/dreamer/model_shape.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <string>
@@ -20,7 +21,8 @@ constexpr Widths kWidths[] = {{512, 64, 4, 4, 64},        {2048, 256, 16, 16, 25
                               {12288, 1536, 96, 96, 1536}};
 static_assert(std::size(kWidths) == names_of(ModelSize{}).size());
 
-constexpr int64_t kMultiples[kStages] = {2, 3, 4, 4};
+// of fewer convolutions the last, so that what they leave of an image has the same channels
+constexpr int64_t kMultiples[kMostStages] = {2, 3, 4, 4};
 
 void take_image(const ObsColumn& column, ModelShape& shape) {
   const std::vector<int64_t> image = image_shape(column);
@@ -64,7 +66,16 @@ void take_actions(const EnvSpec& spec, ModelShape& shape) {
 
 }  // namespace
 
-int64_t ModelShape::stage_channels(int64_t stage) const { return depth * kMultiples[stage]; }
+int64_t ModelShape::stages() const {
+  int64_t stages = kMostStages;
+  while (stages > 1 && filled_side(std::min(height, width), stages) >> stages < kLeastPlaces)
+    --stages;
+  return stages;
+}
+
+int64_t ModelShape::stage_channels(int64_t stage) const {
+  return depth * kMultiples[kMostStages - stages() + stage];
+}
 
 ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   options.check();

@@ -12,8 +12,10 @@ namespace maglev::dreamer {
 
 /// Rewards and values are classified into bins.
 constexpr int64_t kBins = 255;
-/// Convolutions of the encoder; each halves the image (filled_side).
-constexpr int64_t kStages = 4;
+/// Convolutions of the encoder, each of which halves the image (filled_side): as many as leave this
+/// many places a side, and no more than four. The published code has four, and refuses images that
+/// they leave less of.
+constexpr int64_t kMostStages = 4, kLeastPlaces = 3;
 /// Layers of encoder, decoder, policy and value networks.
 constexpr int64_t kLayers = 3;
 
@@ -37,14 +39,16 @@ struct ModelShape {
   int64_t flat_stoch() const { return stoch * classes; }
   /// Width of both states side by side.
   int64_t feature() const { return deter + flat_stoch(); }
+  /// Convolutions of an image's way in, and of its way out.
+  int64_t stages() const;
   /// Sides of an image behind `stage` convolutions of the encoder; places there.
-  int64_t height_at(int64_t stage) const { return filled_side(height, kStages) >> stage; }
-  int64_t width_at(int64_t stage) const { return filled_side(width, kStages) >> stage; }
+  int64_t height_at(int64_t stage) const { return filled_side(height, stages()) >> stage; }
+  int64_t width_at(int64_t stage) const { return filled_side(width, stages()) >> stage; }
   int64_t places_at(int64_t stage) const { return height_at(stage) * width_at(stage); }
   /// Sides of what the convolutions leave of an image, and its channels.
-  int64_t small_height() const { return height_at(kStages); }
-  int64_t small_width() const { return width_at(kStages); }
-  int64_t small_channels() const { return stage_channels(kStages - 1); }
+  int64_t small_height() const { return height_at(stages()); }
+  int64_t small_width() const { return width_at(stages()); }
+  int64_t small_channels() const { return stage_channels(stages() - 1); }
   /// Channels behind convolution `stage`.
   int64_t stage_channels(int64_t stage) const;
   int64_t image_token() const { return small_height() * small_width() * small_channels(); }

@@ -211,17 +211,19 @@ TEST(DreamerNetworks, are_told_of_cells_in_nats_and_of_pictures_by_squares) {
 
 TEST(DreamerNetworks, see_images_whose_sides_do_not_halve) {
   struct Size {
-    int64_t height, width, channels;
+    int64_t height, width, channels, stages;
   };
-  // MinAtar's games, an odd one, Atari's
-  for (const auto& [height, width, channels] :
-       {Size{10, 10, 4}, Size{10, 10, 6}, Size{10, 10, 7}, Size{10, 10, 10}, Size{8, 17, 3},
-        Size{84, 84, 1}}) {
+  // MinAtar's games, odd ones, the smallest of four halvings, Atari's
+  for (const auto& [height, width, channels, stages] :
+       {Size{10, 10, 4, 2}, Size{10, 10, 6, 2}, Size{10, 10, 7, 2}, Size{10, 10, 10, 2},
+        Size{8, 17, 3, 1}, Size{2, 30, 3, 1}, Size{32, 40, 3, 3}, Size{33, 40, 3, 4},
+        Size{84, 84, 1, 4}}) {
     EnvSpec spec = walker_spec();
     spec.observations = {{.name = "image", .dtype = DType::u8, .shape = {height, width, channels}}};
     ModelShape shape = model_shape(of_size(ModelSize::m1), spec);
-    EXPECT_EQ(shape.small_height(), (height + 15) / 16);
-    EXPECT_EQ(shape.small_width(), (width + 15) / 16);
+    EXPECT_EQ(shape.stages(), stages);
+    EXPECT_EQ(shape.small_height(), filled_side(height, stages) >> stages);
+    EXPECT_EQ(shape.small_width(), filled_side(width, stages) >> stages);
     at::manual_seed(2);
     const Observation seen{at::randint(0, 256, {17, height, width, channels}).to(at::kByte), {}};
     const Latent latent{at::randn({17, shape.deter}), at::randn({17, shape.flat_stoch()})};

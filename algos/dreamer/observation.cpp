@@ -48,7 +48,7 @@ at::Tensor symexp(const at::Tensor& x) { return at::sign(x) * at::expm1(x.abs())
 
 Encoder::Encoder(const ModelShape& s, Initializer& init) : fused_images_(s.fused_images) {
   int64_t channels = s.channels;
-  for (int64_t i = 0; s.channels > 0 && i < kStages; ++i) {
+  for (int64_t i = 0; s.channels > 0 && i < s.stages(); ++i) {
     const std::string stage = std::to_string(i);
     convolutions_.push_back(register_module(
         "convolution" + stage, std::make_shared<Convolution>(channels, s.stage_channels(i), init)));
@@ -83,7 +83,7 @@ Decoder::Decoder(const ModelShape& s, Initializer& init) : shape_(s) {
                                       std::make_shared<Dense>(2 * s.units, s.image_token(), init));
     norm_ = register_module("norm", std::make_shared<NormSilu>(s.small_channels(), init));
     int64_t channels = s.small_channels();
-    for (int64_t i = kStages - 1; i >= 0; --i) {
+    for (int64_t i = s.stages() - 1; i >= 0; --i) {
       // the way of the encoder back, and the last one to the image's own channels
       const int64_t out = i == 0 ? s.channels : s.stage_channels(i - 1);
       const std::string stage = std::to_string(i);

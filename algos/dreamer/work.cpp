@@ -43,7 +43,7 @@ double macs_of_layers(std::initializer_list<int64_t> widths) {
 double macs_of_convolutions(const ModelShape& s) {
   double macs = 0;
   int64_t channels = s.channels;
-  for (int64_t i = 0; i < kStages && s.channels > 0; ++i) {
+  for (int64_t i = 0; i < s.stages() && s.channels > 0; ++i) {
     macs += double(s.places_at(i)) * kWindowPlaces * double(channels * s.stage_channels(i));
     channels = s.stage_channels(i);
   }
@@ -82,7 +82,7 @@ PartCosts macs_of(const ModelShape& s) {
 
 PartCosts values_of(const ModelShape& s) {
   double image = 0;
-  for (int64_t i = 0; i < kStages && s.channels > 0; ++i)
+  for (int64_t i = 0; i < s.stages() && s.channels > 0; ++i)
     image += double(s.places_at(i) * s.stage_channels(i)) / kInPassing;
   // a norm and SiLU are two of each unit
   const double U = double(s.units), mlp = 2 * double(kLayers) * U, vector = s.vector > 0 ? mlp : 0;

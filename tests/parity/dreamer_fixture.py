@@ -28,7 +28,9 @@ DEFAULTS = dict(
 CASES = {
     "vector": {},
     "categories": dict(heads=[3, 2], actions=5),
-    "image": dict(height=32, width=16, channels=3, vector=0),
+    "image": dict(height=48, width=33, channels=3, vector=0, T=3),
+    "three_halvings": dict(height=32, width=24, channels=3, vector=0, T=3),
+    "one_halving": dict(height=5, width=8, channels=2, vector=0),
     "both": dict(height=16, width=32, channels=4, heads=[4], actions=4, T=4),
     # sides that do not halve
     "filled": dict(height=10, width=21, channels=3, vector=0, T=4),
@@ -62,22 +64,32 @@ def block_shapes(name, inputs, outputs, blocks):
     return {f"{name}.weight": (blocks, inputs // blocks, outputs // blocks), f"{name}.bias": (outputs,)}
 
 
-def places(side):
-    """Of a side halved four times; what is missing to a multiple of 16 is filled up."""
-    return -(-side // 16)
+def stages(c):
+    """How often an image is halved: as often as leaves 3 places a side, 1 to 4 times."""
+    shorter = min(c["height"], c["width"])
+    return max([1] + [n for n in (2, 3, 4) if -(-shorter // 2**n) >= 3])
+
+
+def channels(c):
+    """Behind each halving: of fewer than four the last multiples."""
+    return [multiple * c["depth"] for multiple in MULTIPLES[-stages(c):]]
+
+
+def places(c):
+    """Of the sides of a halved image; what is missing to a multiple is filled up."""
+    return [-(-c[side] // 2 ** stages(c)) for side in ("height", "width")]
 
 
 def weight_shapes(c):
     z, feature = c["stoch"] * c["classes"], c["deter"] + c["stoch"] * c["classes"]
-    small = places(c["height"]) * places(c["width"]) * 4 * c["depth"]
+    small = math.prod(places(c)) * 4 * c["depth"]
     shapes, token = {}, 0
     if c["vector"]:
         shapes |= mlp_shapes("encoder.vector", c["vector"], 3, c["units"])
         token += c["units"]
     if c["channels"]:
         inputs = c["channels"]
-        for i, multiple in enumerate(MULTIPLES):
-            out = multiple * c["depth"]
+        for i, out in enumerate(channels(c)):
             shapes[f"encoder.convolution{i}.weight"], shapes[f"encoder.convolution{i}.bias"] = (out, inputs, 5, 5), (out,)
             shapes[f"encoder.norm{i}.scale"] = (out,)
             inputs = out
@@ -99,8 +111,8 @@ def weight_shapes(c):
         shapes |= dense_shapes("decoder.from_stoch_out", 2 * c["units"], small)
         inputs = 4 * c["depth"]
         shapes["decoder.norm.scale"] = (inputs,)
-        for i in (3, 2, 1, 0):
-            out = MULTIPLES[i - 1] * c["depth"] if i else c["channels"]
+        for i in reversed(range(stages(c))):
+            out = channels(c)[i - 1] if i else c["channels"]
             shapes[f"decoder.convolution{i}.weight"], shapes[f"decoder.convolution{i}.bias"] = (out, inputs, 5, 5), (out,)
             if i:
                 shapes[f"decoder.norm{i}.scale"] = (out,)
@@ -181,9 +193,10 @@ def encode(c, w, image, vector):
     if c["vector"]:
         tokens.append(mlp(w, "encoder.vector", symlog(vector)))
     if c["channels"]:
-        x = torch.zeros(len(image), 16 * places(c["height"]), 16 * places(c["width"]), c["channels"])
+        height, width = (2 ** stages(c) * side for side in places(c))
+        x = torch.zeros(len(image), height, width, c["channels"])
         x[:, : c["height"], : c["width"]] = image.double() / 255 - 0.5
-        for i in range(4):
+        for i in range(stages(c)):
             x = convolution(w, f"encoder.convolution{i}", x)
             # the largest of each 2 x 2
             x = torch.maximum(torch.maximum(x[:, ::2, ::2], x[:, 1::2, ::2]), torch.maximum(x[:, ::2, 1::2], x[:, 1::2, 1::2]))
@@ -228,13 +241,13 @@ def draw_state(probs, uniform):
 def decode(c, w, h, z):
     made = {}
     if c["channels"]:
-        height, width, depth, g = places(c["height"]), places(c["width"]), 4 * c["depth"], c["blocks"]
+        (height, width), depth, g = places(c), 4 * c["depth"], c["blocks"]
         parts = block_dense(w, "decoder.from_deter", list(h.chunk(g, -1)))
         # a block makes channels of its own at every place
         by_h = torch.cat([p.reshape(-1, height, width, depth // g) for p in parts], -1)
         by_z = dense(w, "decoder.from_stoch_out", mlp(w, "decoder.from_stoch", z)).reshape(-1, height, width, depth)
         x = norm(w, "decoder.norm", by_h + by_z)
-        for i in (3, 2, 1, 0):
+        for i in reversed(range(stages(c))):
             x = convolution(w, f"decoder.convolution{i}", x.repeat_interleave(2, 1).repeat_interleave(2, 2))
             if i:
                 x = norm(w, f"decoder.norm{i}", x)
