@@ -180,6 +180,29 @@ TEST_P(Learners, compute_the_same_over_whole_updates) {
   }
 }
 
+// a minibatch of rows that only reset their environments has no entropy to be below the floor
+TEST_P(Learners, take_rows_that_do_not_count_for_no_policy_without_entropy) {
+  for (bool fused : {true, false}) {
+    at::Tensor weights[2];
+    for (int penalized : {0, 1}) {
+      const auto change = [&](Options& o) {
+        o.minibatch = 0, o.entropy_floor = 0.1, o.entropy_floor_penalty = 3 * penalized;
+      };
+      RandomRollouts run(of().spec, kRows, options({"", change}, fused));
+      for (int64_t i = 0; i < kUpdates; ++i) {
+        const Batch& batch = run.collect(i);
+        if (i == 1) batch.is_first.fill_(1);
+        run.learn(batch);
+        const double entropy = run.figure("loss/entropy");
+        if (i == 1) EXPECT_TRUE(std::isnan(entropy)) << entropy;
+        else EXPECT_GT(entropy, 0.1);
+      }
+      weights[penalized] = run.weights();
+    }
+    EXPECT_TRUE(at::equal(weights[0], weights[1])) << of().name << (fused ? ", fused" : "");
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Networks, Learners, testing::Range<size_t>(0, cases().size()));
 
 std::string hash_of(RandomRollouts& run) {

@@ -62,9 +62,10 @@ void ReferenceLearner::update(const Batch& batch, Metrics& metrics) {
                      0);
     const auto in_order = rows_of_sequences(order, L, context_.rows);
     for (int64_t begin = 0; begin < rows; begin += minibatch_) {
-      // figures count until the update is over
-      const auto counts = 1 - stop_;
+      // figures count until the update is over, and where a row counts
+      const auto going_on = 1 - stop_;
       minibatch_step(batch, in_order.narrow(0, begin, std::min(minibatch_, rows - begin)));
+      const auto counts = going_on * (valid_rows_ > 0).to(at::kFloat);
       metrics.add(first_metric_, figures_, counts);
       // a step that was left out is counted as such: its norm is none
       const auto& norm = state_.optimizer->norm();
@@ -172,9 +173,9 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& give
                                         .entropy_coef = entropy_coef_ + penalty,
                                         .settings = loss_settings(options_)});
   // with other processes its means over rows that count are shares of the means over all of theirs
+  valid_rows_ = sum_of(minibatch.valid, context_.group);
   at::Tensor share = at::ones_like(stop_);
-  if (context_.group)
-    share = minibatch.valid.sum() / sum_of(minibatch.valid, context_.group).clamp_min(1);
+  if (context_.group) share = minibatch.valid.sum() / valid_rows_.clamp_min(1);
   grad_.zero_();
   (loss.total * share * state_.loss_scale.scale()).backward();
 
@@ -182,7 +183,7 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& give
   at::NoGradGuard no_grad;
   figures_ = loss.figures().detach() * share;
   if (context_.group) context_.group->sum(figures_);
-  state_.last_entropy.copy_(figures_[kPpoEntropy]);
+  state_.last_entropy.copy_(at::where(valid_rows_ > 0, figures_[kPpoEntropy], state_.last_entropy));
   if (options_.target_kl > 0)
     stop_ = at::maximum(stop_, (figures_[kPpoApproxKl] > 1.5 * options_.target_kl).to(at::kFloat));
 

@@ -34,6 +34,7 @@ class ReferenceLearner : public Learner {
   at::Tensor valid_, advantage_, returns_;
   at::Tensor target_, old_value_;  ///< in units of the value head
   at::Tensor figures_;             ///< [kPpoFigures] f32, of the last minibatch
+  at::Tensor valid_rows_;          ///< scalar f32: rows of it that count, of all processes
 };
 
 }  // namespace maglev::ppo

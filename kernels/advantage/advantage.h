@@ -27,7 +27,7 @@ struct AdvantagePartial {
 struct AdvantageStatistics {
   float mean;
   float scale;          ///< 1 / (std + 1e-8), std with count - 1 in the denominator, at least 1
-  float inverse_count;  ///< 1 / valid rows, at least 1 of them
+  float inverse_count;  ///< 1 / valid rows; 0: there is none
 };
 
 MAGLEV_HD int64_t advantage_chunks(int64_t count) {
@@ -57,7 +57,7 @@ MAGLEV_HD AdvantageStatistics advantage_finish(const AdvantagePartial& all) {
   const double deviation = sqrt(all.squares / (all.count > 2 ? all.count - 1 : 1));
   return {.mean = float(all.mean),
           .scale = float(1 / (deviation + 1e-8)),
-          .inverse_count = float(1 / (all.count > 1 ? all.count : 1))};
+          .inverse_count = all.count > 0 ? float(1 / all.count) : 0.f};
 }
 
 /// What is explained of a spread of which `rest` is left (sums of squares); NaN where there is

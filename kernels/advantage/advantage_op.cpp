@@ -111,13 +111,13 @@ at::Tensor advantage_statistics_reference(const at::Tensor& advantage, const at:
                                           const at::Tensor& index) {
   auto a = (index.defined() ? advantage.index_select(0, index) : advantage).to(at::kDouble);
   auto v = (index.defined() ? valid.index_select(0, index) : valid).to(at::kDouble);
-  // where no row is valid, as if one were
+  // where no row is valid mean and deviation are as if one were
   auto count = v.sum().clamp_min(1);
   auto mean = (a * v).sum() / count;
   auto centred = (a - mean) * v;
   // n - 1 in the denominator, at least 1
   auto std = at::sqrt((centred * centred).sum() / (count - 1).clamp_min(1));
-  return at::stack({mean, 1 / (std + 1e-8), 1 / count}).to(at::kFloat);
+  return at::stack({mean, 1 / (std + 1e-8), (v.sum() > 0) / count}).to(at::kFloat);
 }
 
 void explained_variance_(at::Tensor& out, const at::Tensor& target, const at::Tensor& value,

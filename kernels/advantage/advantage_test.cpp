@@ -39,7 +39,7 @@ TEST(Advantage, is_finite_where_there_is_no_spread) {
     auto s = statistics({.advantage = advantage.data(), .valid = valid->data(), .count = 3});
     EXPECT_FLOAT_EQ(s.mean, valid == &none ? 0.f : 5.f);
     EXPECT_FLOAT_EQ(s.scale, 1e8f);
-    EXPECT_FLOAT_EQ(s.inverse_count, valid == &all ? 1.f / 3 : 1.f);
+    EXPECT_FLOAT_EQ(s.inverse_count, valid == &all ? 1.f / 3 : valid == &one ? 1.f : 0.f);
   }
 }
 

@@ -67,10 +67,12 @@ struct PpoEnd {
   PpoNumbers numbers;
   const double* lane_figures;  ///< [lanes, kPpoFigures]
   int64_t lanes;
+  const PpoLossScalars* scalars;  ///< as ppo_begin left them
   float* figures;  ///< [kPpoFigures], written: the lanes' sums, on a processor in order
-  float* counts;   ///< [1], written: 0 where the update had stopped before this minibatch, else 1
+  float* counts;   ///< [1], written: 1, or 0 where the update had stopped before this minibatch or
+                   ///< none of its rows is valid
   float* stop;     ///< [1], set once the policy moved by more than 1.5 target_kl
-  float* last_entropy;  ///< [1], written
+  float* last_entropy;  ///< [1], written where a row is valid
 };
 /// Behind a minibatch: the step that sees the policy too far away is left out, and all behind it.
 MAGLEV_HD void ppo_end(const PpoEnd& e) {
@@ -79,10 +81,12 @@ MAGLEV_HD void ppo_end(const PpoEnd& e) {
     for (int64_t l = 0; l < e.lanes; ++l) sum += e.lane_figures[l * kPpoFigures + k];
     e.figures[k] = float(sum);
   }
-  *e.counts = *e.stop != 0.f ? 0.f : 1.f;
+  // of rows that only reset their environments there is no mean: they say nothing
+  const bool empty = e.scalars->inverse_count == 0.f;
+  *e.counts = *e.stop != 0.f || empty ? 0.f : 1.f;
   if (e.numbers.target_kl > 0 && e.figures[kPpoApproxKl] > 1.5f * e.numbers.target_kl)
     *e.stop = 1.f;
-  *e.last_entropy = e.figures[kPpoEntropy];
+  if (!empty) *e.last_entropy = e.figures[kPpoEntropy];
 }
 
 /// Figures of a kind that are told together, each a sum and the sum of its weights (Metrics).

@@ -61,12 +61,13 @@ PpoState ppo_scalars_reference(const PpoState& s, const ScalarSettings& settings
                  statistics[2], out.clip, out.value_clip, coef});
   // figures over the lanes, and whether the policy has gone too far
   out.figures = lane_figures.sum(0).to(at::kFloat);
-  out.counts = at::where(s.stop != 0, one(0), one(1));
+  const auto empty = statistics[2] == 0;
+  out.counts = at::where(at::logical_or(s.stop != 0, empty), one(0), one(1));
   const bool stops = n.target_kl > 0;
   out.stop = stops ? at::logical_or(s.stop != 0, out.figures[kPpoApproxKl] > 1.5 * n.target_kl)
                          .to(at::kFloat)
                    : s.stop;
-  out.last_entropy = out.figures[kPpoEntropy];
+  out.last_entropy = at::where(empty, s.last_entropy, out.figures[kPpoEntropy]);
   return out;
 }
 
@@ -137,10 +138,16 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
   until.numbers.entropy_floor_penalty = 0.05f;
   until.schedules.entropy.until = 0.4, until.schedules.entropy_floor = {2, 0, 0.4};
   kl.numbers.target_kl = 0.01f;
-  for (const auto& [name, settings] : {std::pair<const char*, ScalarSettings>{"plain", plain},
-                                       {"entropy floor", floor},
-                                       {"entropy until", until},
-                                       {"target KL", kl}})
+  struct Named {
+    const char* name;
+    const ScalarSettings& settings;
+    double valid = 0.9;  // share of rows
+  };
+  for (const auto& [name, settings, valid] : {Named{"plain", plain},
+                                              {"entropy floor", floor},
+                                              {"entropy until", until},
+                                              {"nothing valid", floor, 0},
+                                              {"target KL", kl}})
     for (int64_t lanes : {1, 16, 70}) {
       auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(lanes));
       auto some = [&](std::vector<int64_t> sizes) { return at::rand(sizes, gen).to(device); };
@@ -161,7 +168,7 @@ std::vector<KernelCase> ppo_scalar_cases(at::Device device) {
       const int64_t count = lanes > 1 ? 2000 : 200;
       PpoAdvantages rows{
           .advantage = some({3000}),
-          .valid = (some({3000}) < 0.9).to(at::kFloat),
+          .valid = (some({3000}) < valid).to(at::kFloat),
           .index = at::randperm(3000, gen).narrow(0, 0, count).contiguous().to(device),
           .scratch = advantage_scratch(2000, device)};
       auto lane_figures = some({lanes, int64_t(kPpoFigures)}).to(at::kDouble);
@@ -241,6 +248,7 @@ void ppo_end_(PpoState& s, const PpoNumbers& numbers, const at::Tensor& lane_fig
   const PpoEnd end{.numbers = numbers,
                    .lane_figures = at_start<double>(lane_figures),
                    .lanes = lane_figures.size(0),
+                   .scalars = at_start<const PpoLossScalars>(s.scalars),
                    .figures = at_start<float>(s.figures),
                    .counts = at_start<float>(s.counts),
                    .stop = at_start<float>(s.stop),
