@@ -118,15 +118,15 @@ __global__ void gather(ReplaySample a) {
              32);
 }
 
-// blockIdx.y is the column, blockIdx.z the time
+// blockIdx.y is the column, blockIdx.z the time and those that a grid's side lie behind it
 __global__ void write(ReplayWrite a) {
   const ReplayWrite::Column& column = a.columns[blockIdx.y];
-  const int64_t t = blockIdx.z;
-  if (t >= column.times) return;
-  const int64_t slot = (a.counters->now + t) % a.slots;
-  copy_bytes(static_cast<const char*>(column.from) + t * column.slot_bytes,
-             static_cast<char*>(column.to) + slot * column.slot_bytes, column.slot_bytes,
-             int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
+  for (int64_t t = blockIdx.z; t < column.times; t += gridDim.z) {
+    const int64_t slot = (a.counters->now + t) % a.slots;
+    copy_bytes(static_cast<const char*>(column.from) + t * column.slot_bytes,
+               static_cast<char*>(column.to) + slot * column.slot_bytes, column.slot_bytes,
+               int64_t(blockIdx.x) * blockDim.x + threadIdx.x, int64_t(gridDim.x) * blockDim.x);
+  }
 }
 
 // blockIdx.y is the column; a warp copies a row
@@ -172,9 +172,9 @@ int replay_write_cuda(const ReplayWrite& a, void* stream) {
     times = larger(times, a.columns[c].times);
   }
   const int64_t words = (widest + 15) / 16;
-  const LaunchShape shape{
-      .grid = {blocks_of(words < 65536 ? words : 65536, kThreads), a.count, times},
-      .block = {kThreads}};
+  const LaunchShape shape{.grid = {blocks_of(words < 65536 ? words : 65536, kThreads), a.count,
+                                   times < kMostGridSide ? times : kMostGridSide},
+                          .block = {kThreads}};
   return launch_kernel(write, shape, stream, a);
 }
 
