@@ -1,13 +1,16 @@
 // The loop with a replay: when updates are made, what a resumed, a warmed-up, an overlapped run is,
 // and learning from files. With an algorithm of tests/algos.
 
+#include <cstring>
 #include <filesystem>
+#include <map>
 
 #include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "base/core/hash.h"
 #include "engine/host/machine.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/stored_experiment.h"
@@ -327,6 +330,48 @@ TEST_F(Dataset, of_several_files_is_all_of_them) {
       load_dataset(files(path_ + "," + path_), spec, plan, {.device = at::kCPU, .threads = 1});
   EXPECT_EQ(one->counters().now + 1, rows_);
   EXPECT_EQ(two->counters().end, 2 * one->counters().end);
+}
+
+// columns of more bytes than are read at once, in pieces that end within rows' episodes
+TEST_F(Dataset, of_any_size_is_read_piece_by_piece) {
+  const std::string content = read_file(path_, 1 << 24), large = path_ + ".large";
+  const SafeTensors tensors = parse_safetensors(FileReader(path_));
+  const int64_t times = (int64_t{20} << 20) / (rows_ * 16) + 1;
+  std::vector<SafeTensorInfo> infos(tensors.tensors.begin(), tensors.tensors.end());
+  std::map<std::string, std::string> columns, hashes;
+  for (auto& info : infos) {
+    const SafeTensor& tensor = *tensors.find(info.name);
+    for (int64_t i = 0; i < times; ++i)
+      columns[info.name] += content.substr(tensor.begin, tensor.bytes);
+    info.shape[0] *= times;
+    hashes["hash." + info.name] = maglev::hash_of(columns[info.name]);
+  }
+  FileWriter out(large);
+  write_safetensors(out, infos, hashes,
+                    [&](size_t i) { return std::as_bytes(std::span(columns[infos[i].name])); });
+  out.finish();
+
+  DataPlan plan{.collect_steps = 1};
+  plan.replay = ReplayPlan{.length = 3};
+  const auto replay =
+      load_dataset(files(large), experiment_->spec(), plan, {.device = at::kCPU, .threads = 1});
+  const int64_t rows = rows_ * times;
+  ASSERT_EQ(replay->counters().now + 1, rows);
+  const auto seen = replay->columns().obs[0].narrow(0, 0, rows).contiguous();
+  ASSERT_EQ(seen.nbytes(), columns["obs.vector"].size());
+  EXPECT_EQ(std::memcmp(seen.const_data_ptr(), columns["obs.vector"].data(), seen.nbytes()), 0);
+  // one number in the last piece
+  columns["obs.vector"].back() ^= 64;
+  std::filesystem::remove(large);
+  FileWriter again(large);
+  write_safetensors(again, infos, hashes,
+                    [&](size_t i) { return std::as_bytes(std::span(columns[infos[i].name])); });
+  again.finish();
+  expect_error(
+      [&] {
+        load_dataset(files(large), experiment_->spec(), plan, {.device = at::kCPU, .threads = 1});
+      },
+      "'obs.vector' does not match the hash");
 }
 
 TEST_F(Dataset, that_does_not_fit_says_what_it_lacks) {

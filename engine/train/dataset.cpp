@@ -1,5 +1,6 @@
 #include "engine/train/dataset.h"
 
+#include <algorithm>
 #include <map>
 #include <span>
 #include <sstream>
@@ -10,6 +11,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/hash.h"
 #include "base/core/safetensors.h"
 #include "base/core/split.h"
 #include "engine/train/store.h"
@@ -87,33 +89,22 @@ struct DatasetFile {
   }
 };
 
-/// The tensor of a file as the column `ring` [slots, 1, ...] wants it: [N, ...].
-at::Tensor checked(const DatasetFile& part, const std::string& name, const at::Tensor& ring) {
-  const std::string& path = part.path;
-  const int64_t rows = part.rows;
+/// The tensor of a file that the column `ring` [slots, 1, ...] wants: [N, ...].
+const SafeTensor& expected(const DatasetFile& part, const std::string& name,
+                           const at::Tensor& ring) {
   const auto row = ring.sizes().slice(2).vec();
   const SafeTensor* tensor = part.tensors.find(name);
   const std::string wanted = "'" + name + "' must be " + shape_text(ring.scalar_type(), row);
   if (!tensor)
-    throw Error("[" + path + "] " + wanted +
+    throw Error("[" + part.path + "] " + wanted +
                 ", and there is none; is it a dataset of this "
                 "environment? `maglev data` writes them");
-  std::vector<int64_t> shape{rows};
+  std::vector<int64_t> shape{part.rows};
   shape.insert(shape.end(), row.begin(), row.end());
   if (tensor->dtype != safe_dtype(ring.scalar_type()) || tensor->shape != shape)
-    throw Error("[" + path + "] " + wanted + " with N = " + std::to_string(rows) + ", got " +
-                tensor->shape_text() + "; is it a dataset of this environment?");
-  auto values = at::empty(shape, ring.scalar_type());
-  const std::span<std::byte> bytes(static_cast<std::byte*>(values.data_ptr()), values.nbytes());
-  part.file->read(tensor->begin, bytes);
-  if (const auto hash = part.tensors.metadata.find(kHash + name);
-      hash != part.tensors.metadata.end() && hash->second != hash_of(bytes))
-    throw Error("[" + path + "] '" + name +
-                "' does not match the hash it was written with; copy the file again, or write it "
-                "anew with `maglev data`");
-  if (values.scalar_type() == at::kFloat && !at::isfinite(values).all().item<bool>())
-    throw Error("[" + path + "] '" + name + "' holds a number that is not finite");
-  return values;
+    throw Error("[" + part.path + "] " + wanted + " with N = " + std::to_string(part.rows) +
+                ", got " + tensor->shape_text() + "; is it a dataset of this environment?");
+  return *tensor;
 }
 
 void check_actions(const std::string& path, const EnvSpec& spec, const at::Tensor& action) {
@@ -140,15 +131,55 @@ void check_actions(const std::string& path, const EnvSpec& spec, const at::Tenso
   }
 }
 
-// one episode must not run into the next
-void check_episodes(const std::string& path, const std::map<std::string, at::Tensor>& column) {
-  const auto &first = column.at("is_first"), &terminated = column.at("terminated");
-  const auto ended = terminated.logical_or(column.at("truncated"));
-  // is_first follows, two rows on, exactly where a transition ended
-  const int64_t N = first.size(0);
-  const auto begins = at::cat({first.narrow(0, 1, N - 1), at::ones({1}, at::kByte)}).to(at::kBool);
-  const auto after = at::cat({at::zeros({1}, at::kBool), ended.narrow(0, 0, N - 1)});
-  if (first[0].item<int>() != 1 || !at::equal(begins, after))
+/// Reads a column of a file to `rows` [N, ...] of the ring, piece by piece: no more of it lies beside
+/// the ring.
+void read_column(const DatasetFile& part, const std::string& name, const SafeTensor& tensor,
+                 const EnvSpec& spec, const at::Tensor& rows) {
+  constexpr int64_t kPieceBytes = 16 << 20;
+  const int64_t N = rows.size(0), row_bytes = int64_t(rows[0].nbytes());
+  const int64_t most = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, N);
+  auto shape = rows.sizes().vec();
+  shape[0] = most;
+  const auto piece = at::empty(shape, rows.scalar_type());
+  Hash hash;
+  bool finite = true;
+  std::vector<at::Tensor> lowest, highest;
+  for (int64_t begin = 0; begin < N; begin += most) {
+    const auto values = piece.narrow(0, 0, std::min(most, N - begin));
+    const std::span bytes(static_cast<std::byte*>(values.data_ptr()), values.nbytes());
+    part.file->read(tensor.begin + uint64_t(begin * row_bytes), bytes);
+    hash.add(bytes);
+    if (values.scalar_type() == at::kFloat)
+      finite = finite && at::isfinite(values).all().item<bool>();
+    if (name == "action") lowest.push_back(values.amin(0)), highest.push_back(values.amax(0));
+    rows.narrow(0, begin, values.size(0)).copy_(values);
+  }
+  // what was damaged on its way is that before it is anything else
+  if (const auto told = part.tensors.metadata.find(kHash + name);
+      told != part.tensors.metadata.end() && told->second != hash.hex())
+    throw Error("[" + part.path + "] '" + name +
+                "' does not match the hash it was written with; copy the file again, or write it "
+                "anew with `maglev data`");
+  if (!finite) throw Error("[" + part.path + "] '" + name + "' holds a number that is not finite");
+  if (name == "action")
+    check_actions(part.path, spec, at::cat({at::stack(lowest), at::stack(highest)}));
+}
+
+// one episode must not run into the next: is_first follows, two rows on, exactly where a transition
+// ended
+void check_episodes(const std::string& path, const at::Tensor& is_first,
+                    const at::Tensor& terminated, const at::Tensor& truncated) {
+  const auto* first = is_first.const_data_ptr<uint8_t>();
+  const auto *terminal = terminated.const_data_ptr<uint8_t>(),
+             *cut = truncated.const_data_ptr<uint8_t>();
+  const int64_t N = is_first.numel();
+  bool whole = first[0] == 1;
+  for (int64_t i = 0; i < N; ++i) {
+    const bool begins = i + 1 == N || first[i + 1],
+               ended = i > 0 && (terminal[i - 1] || cut[i - 1]);
+    whole = whole && begins == ended;
+  }
+  if (!whole)
     throw Error("[" + path +
                 "] each episode must begin with is_first and have terminated or truncated at the "
                 "row before its last, and there alone");
@@ -265,14 +296,14 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                ring_memory(run, Replay::bytes(spec, shape, {}), placement));
   int64_t begin = 0;
   for (const DatasetFile& part : parts) {
-    std::map<std::string, at::Tensor> small;
-    for (auto& [name, ring] : named_columns(spec, replay->columns())) {
-      const auto values = checked(part, name, ring);
-      ring.narrow(0, begin, part.rows).select(1, 0).copy_(values);
-      if (name == "action") check_actions(part.path, spec, values);
-      if (!name.starts_with("obs.")) small.emplace(name, values);
-    }
-    check_episodes(part.path, small);
+    const Batch& columns = replay->columns();
+    const auto rows_of = [&](const at::Tensor& ring) {
+      return ring.narrow(0, begin, part.rows).select(1, 0);
+    };
+    for (const auto& [name, ring] : named_columns(spec, columns))
+      read_column(part, name, expected(part, name, ring), spec, rows_of(ring));
+    check_episodes(part.path, rows_of(columns.is_first).cpu(), rows_of(columns.terminated).cpu(),
+                   rows_of(columns.truncated).cpu());
     begin += part.rows;
   }
   replay->hold(0, rows - 1);
