@@ -53,10 +53,42 @@ std::span<std::byte> bytes_of(const at::Tensor& host) {
   return {static_cast<std::byte*>(host.data_ptr()), host.nbytes()};
 }
 
+// a device's tensor through little of the host's memory: a replay may be larger than that
+class PiecesOfDevice : public InPieces {
+ public:
+  explicit PiecesOfDevice(const at::Tensor& whole)
+      : whole_(whole.detach()),
+        length_(std::max<int64_t>(1, kPieceBytes * whole.size(0) / int64_t(whole.nbytes()))) {}
+
+  static constexpr int64_t kPieceBytes = 16 << 20;
+  static bool suits(const at::Tensor& value) {
+    return !value.is_cpu() && value.dim() > 0 && int64_t(value.nbytes()) > kPieceBytes;
+  }
+
+  at::Tensor like() const override { return whole_; }
+  at::Tensor like(int64_t piece) const override {
+    return at::empty(at_piece(piece).sizes(), at::TensorOptions(whole_.scalar_type()));
+  }
+  int64_t count() const override { return (whole_.size(0) + length_ - 1) / length_; }
+  at::Tensor get(int64_t piece) override { return at_piece(piece).to(at::kCPU).contiguous(); }
+  void put(int64_t piece, const at::Tensor& values) override { at_piece(piece).copy_(values); }
+
+ private:
+  at::Tensor at_piece(int64_t piece) const {
+    const int64_t begin = piece * length_;
+    return whole_.narrow(0, begin, std::min(length_, whole_.size(0) - begin));
+  }
+
+  at::Tensor whole_;
+  int64_t length_;  ///< of a piece, along the first dimension
+};
+
 // a live tensor, which is read a piece at a time where nobody has it as a whole
 class LiveTensor {
  public:
-  explicit LiveTensor(at::Tensor whole) : whole_(std::move(whole)) {}
+  explicit LiveTensor(at::Tensor whole) : whole_(std::move(whole)) {
+    if (PiecesOfDevice::suits(whole_)) pieces_ = std::make_shared<PiecesOfDevice>(whole_);
+  }
   explicit LiveTensor(std::shared_ptr<InPieces> pieces)
       : whole_(pieces->like()), pieces_(std::move(pieces)) {}
 
@@ -144,6 +176,8 @@ class Restorer : public StateVisitor {
   void visit_tensor(const std::string& name, at::Tensor& value) override {
     const SafeTensor& saved = *tensors_.at(name);
     if (saved.bytes == 0) return;
+    if (PiecesOfDevice::suits(value))
+      return visit_pieces(name, std::make_shared<PiecesOfDevice>(value));
     // straight to where it belongs, if that is plain memory: it may be a replay of half the machine
     at::Tensor live = value.detach();
     const bool plain = live.is_cpu() && live.is_contiguous();
