@@ -32,7 +32,8 @@ def write(path: Path, text: str) -> None:
 
 
 def machine() -> str:
-    words = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    # not its driver: another one of the same kind goes on where this one stopped
+    words = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
         gpu = (
             subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()

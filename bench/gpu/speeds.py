@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from day import HOME, Day, Failed, Late
@@ -45,16 +46,19 @@ def goodhart_speed(day: Day) -> None:
 
 def tdmpc2_speed(day: Day) -> None:
     """Plans and updates as graphs; memory must not grow from the first plan to the last."""
-    counts = (
-        ["--plans", 1, "--updates", 1, "default"]
-        if day.quick
-        else ["--plans", 10000, "--updates", 200]
-    )
-    words = [day.build / "tests" / "device_throughput", "--device", day.place, *counts]
+    # every figure in some 90 s, and growth over 10,000 plans in some 40 s more
+    measured = ["--plans", 2000, "--updates", 200]
+    growth = ["--plans", 10000, "--updates", 1, "--precision", "bf16", "default"]
+    for words in [["--plans", 1, "--updates", 1, "default"]] if day.quick else [measured, growth]:
+        told(day, tell_plans, day.build / "tests" / "device_throughput", "--device", day.place, *words)
+
+
+def told(day: Day, tell: Callable[[Day, str], None], *words) -> None:
+    """What a command prints, as far as it came."""
     try:
-        tell_plans(day, day.run(*words))
+        tell(day, day.run(*words))
     except Late as late:
-        tell_plans(day, late.output)
+        tell(day, late.output)
         raise
 
 
@@ -196,6 +200,9 @@ def gymnasium_speed(day: Day) -> None:
 
 
 def kernel_figures(day: Day) -> None:
+    def tell(day: Day, output: str) -> None:
+        for line in output.splitlines():
+            day.tell(line)
+
     words = ["kernels", "bench", *(["gae"] if day.quick else []), "--device", day.place]
-    for line in day.run(day.engine, *words).splitlines():
-        day.tell(line)
+    told(day, tell, day.engine, *words)

@@ -107,7 +107,8 @@ def test_a_first_day_says_what_settings_cost_and_runs_pythons_tensors(tmp_path):
     assert ranked.startswith("rank on cpu: ") and " ms a candidate, " in ranked
     traced = [fact.split(":")[0] for fact in facts["tracing"] if "within windows" in fact]
     assert traced == [f"traced_{way} {mode}" for mode in ("lite", "full") for way in ("graphs", "eager")]
-    for stage, name in (("overlap", "overlap_dreamer_true"), ("deterministic", "same_bits_cartpole_fp32_true"), ("fused", "fused_fp32_on")):
+    pairs = [("overlap", "overlap_dreamer_true"), ("deterministic", "same_bits_cartpole_fp32_true")]
+    for stage, name in [*pairs, ("fused", "fused_fp32_on"), ("fused", "fused_alone_fp32_on")]:
         assert any(fact.startswith(f"{name} is ") and "times as fast" in fact for fact in facts[stage])
 
 

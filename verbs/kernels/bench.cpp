@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <unistd.h>
@@ -107,19 +108,25 @@ BenchResult bench_case(const KernelCase& one, at::Device device, Peak& peak) {
 
 int print_bench(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices) {
   Peak peak;
-  Table table({"kernel", "device", "case", ">reference", ">fused", ">speed-up", ">GB/s", ">GFLOP/s",
-               ">of peak"});
-  for (const KernelEntry& kernel : kernels)
+  // a table for each kernel, once it is measured
+  for (const KernelEntry& kernel : kernels) {
+    Table table({"kernel", "device", "case", ">reference", ">fused", ">speed-up", ">GB/s",
+                 ">GFLOP/s", ">of peak"});
+    int64_t cases = 0;
     for (const at::Device& device : devices)
       for (const KernelCase& one : kernel.cases(device)) {
         const BenchResult r = bench_case(one, device, peak);
+        ++cases;
         table.add({kernel.name, device.str(), one.name, time_text(r.reference_s),
                    time_text(r.fused_s), printed("%.2f x", r.reference_s / r.fused_s),
                    rate_text(one.bytes, r.fused_s), rate_text(one.flops, r.fused_s),
                    r.share_of_peak > 0 ? printed("%.0f%%", 100 * r.share_of_peak) : "-"});
       }
-  print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\nOne thread, its processor time, median of " + std::to_string(kBatches) +
+    if (cases == 0) continue;
+    print(table.text(probe_terminal(STDOUT_FILENO)) + "\n");
+    std::fflush(stdout);
+  }
+  print("One thread, its processor time, median of " + std::to_string(kBatches) +
         ". Peak: the longer of copying the case's bytes within its working set and of computing\n"
         "its operations at " +
         printed("%.0f", peak.flops_s() / 1e9) +
