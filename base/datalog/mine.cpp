@@ -1,6 +1,7 @@
 #include "base/datalog/mine.h"
 
 #include <algorithm>
+#include <span>
 #include <tuple>
 
 #include "base/core/error.h"
@@ -50,9 +51,14 @@ struct PairGraph {
       for (size_t i = 1; i < m.begin.size(); ++i) m.begin[i] += m.begin[i - 1];
   }
 
-  bool has_row(Way way, int32_t constant) const {
-    const auto& begin = matrices[size_t(way)].begin;
-    return begin[size_t(constant) + 1] > begin[size_t(constant)];
+  /// Whom a constant has a pair with, sorted.
+  std::span<const int32_t> row(Way way, int32_t constant) const {
+    const WayPairs& m = matrices[size_t(way)];
+    const size_t begin = size_t(m.begin[size_t(constant)]);
+    return std::span(m.second).subspan(begin, size_t(m.begin[size_t(constant) + 1]) - begin);
+  }
+  bool has(Way way, int32_t first, int32_t second) const {
+    return std::ranges::binary_search(row(way, first), second);
   }
 
   int32_t constants;
@@ -121,6 +127,10 @@ Atom atom_of(Way way, int32_t from, int32_t to) {
   return way & 1 ? Atom{predicate_of(way), to, from} : Atom{predicate_of(way), from, to};
 }
 
+Way way_of(const Atom& atom, int32_t from) {
+  return 2 * (atom.predicate - 1) + (atom.first != from);
+}
+
 class Miner {
  public:
   Miner(const Program& program, const MineOptions& options)
@@ -168,15 +178,42 @@ class Miner {
     }
   }
 
+  bool bears_out(const MinedRule& mined) const {
+    return mined.support >= options_.support && mined.support > 0 &&
+           double(mined.support) >= options_.confidence * double(mined.body);
+  }
+
+  /// Pairs that the head has and the body has by way of that very fact alone: p(x,y) is
+  /// p(x,Z), q(Z,y) with Z = y, or q(x,Z), p(Z,y) with Z = x, and there is no other Z.
+  int64_t own_pairs(Way head, Way a, Way b) const {
+    if (head != a && head != b) return 0;
+    int64_t pairs = 0;
+    for (int32_t x : graph_.matrices[size_t(head)].rows)
+      for (int32_t y : graph_.row(head, x)) {
+        const bool by_y = head == a && graph_.has(b, y, y), by_x = head == b && graph_.has(a, x, x);
+        if (x == y || (!by_y && !by_x)) continue;
+        const auto ends = graph_.row(turned(b), y);
+        pairs += std::ranges::none_of(graph_.row(a, x), [&](int32_t z) {
+          const bool own = (head == a && z == y) || (head == b && z == x);
+          return !own && std::ranges::binary_search(ends, z);
+        });
+      }
+    return pairs;
+  }
+
   void keep(Way head, std::vector<Atom> body) {
-    const int64_t support = counts_.support(head);
-    if (support < options_.support || support == 0 ||
-        double(support) < options_.confidence * double(counts_.body()))
-      return;
-    MinedRule mined{.support = support, .body = counts_.body(), .pca_body = counts_.pca_body(head)};
+    MinedRule mined{.support = counts_.support(head), .body = counts_.body()};
+    // without own pairs it is less sure: most rules need no look at them
+    if (!bears_out(mined)) return;
+    mined.pca_body = counts_.pca_body(head);
+    if (body.size() == 2) {
+      const int64_t own = own_pairs(head & ~1, way_of(body[0], kX), way_of(body[1], kZ));
+      mined.support -= own, mined.body -= own, mined.pca_body -= own;
+      if (!bears_out(mined)) return;
+    }
     mined.rule = {.head = {predicate_of(head), kX, kY},
                   .body = std::move(body),
-                  .confidence = double(support) / double(counts_.body()),
+                  .confidence = double(mined.support) / double(mined.body),
                   .variables = {"X", "Y"}};
     if (mined.rule.body.size() == 2) mined.rule.variables.push_back("Z");
     rules_.push_back(std::move(mined));

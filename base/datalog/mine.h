@@ -17,6 +17,8 @@ struct MineOptions {
   int64_t per_head = 0;     ///< the surest of each head predicate; 0: all
 };
 
+/// A pair is counted where facts other than the head's own make the body true of it: no triple
+/// stands in a body that proves it.
 struct MinedRule {
   Rule rule;             ///< its confidence is the standard one
   int64_t support = 0;   ///< pairs that body and head have
