@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <unordered_map>
 #include <utility>
 
 #include "base/core/error.h"
@@ -92,22 +93,28 @@ void expect_files(const std::string& folder) {
               (found.empty() ? "nothing" : found + (there.size() > 8 ? ", .." : "")));
 }
 
-std::vector<int32_t> depths_of(const std::string& file, const std::vector<Atom>& queries,
-                               Program names) {
+/// What a file of queries and depths says of those of a split joins what stands behind them there:
+/// -1 says nothing.
+void read_depths(const std::string& file, const std::vector<Atom>& queries, Program names,
+                 std::vector<int32_t>& depths) {
   // names that are only here are the copy's, and no part of the graph
-  const Triples triples = read_triples(file, names);
-  std::vector<std::pair<uint64_t, size_t>> places;
-  for (size_t i = 0; i < triples.atoms.size(); ++i)
-    places.push_back({hash_of(triples.atoms[i]), i});
-  std::sort(places.begin(), places.end());
-  std::vector<int32_t> depths(queries.size(), -1);
-  for (size_t q = 0; q < queries.size(); ++q)
-    for (auto place = std::lower_bound(places.begin(), places.end(),
-                                       std::pair(hash_of(queries[q]), size_t(0)));
-         place != places.end() && place->first == hash_of(queries[q]); ++place)
-      if (triples.atoms[place->second] == queries[q] && !triples.depths.empty())
-        depths[q] = triples.depths[place->second];
-  return depths;
+  const Triples said = read_triples(file, names);
+  auto hash = [](const Atom& atom) { return size_t(hash_of(atom)); };
+  std::unordered_map<Atom, size_t, decltype(hash)> places;
+  for (size_t q = 0; q < queries.size(); ++q) places.emplace(queries[q], q);
+  depths.resize(queries.size(), -1);
+  for (size_t i = 0; i < said.atoms.size(); ++i) {
+    const auto where = [&] { return "[" + file + "] " + to_text(names, said.atoms[i]) + ": "; };
+    const auto place = places.find(said.atoms[i]);
+    if (place == places.end())
+      throw Error(where() + "expected a query of the split, which has none such; leave it out");
+    const int32_t depth = said.depths.empty() ? -1 : said.depths[i];
+    int32_t& known = depths[place->second];
+    if (known >= 0 && depth >= 0 && known != depth)
+      throw Error(where() + "depth " + std::to_string(depth) + ", and the split's own file has " +
+                  std::to_string(known) + "; leave one of them out");
+    known = std::max(known, depth);
+  }
 }
 
 void read_domains(const std::string& file, Dataset& dataset) {
@@ -134,7 +141,7 @@ void read_split(const std::string& file, Dataset& dataset, std::vector<Atom>& qu
   queries = std::move(triples.atoms);
   depths = std::move(triples.depths);
   if (path_exists(file + "_depths.txt"))
-    depths = depths_of(file + "_depths.txt", queries, dataset.program);
+    read_depths(file + "_depths.txt", queries, dataset.program, depths);
 }
 
 Dataset read_folder(const std::string& folder) {

@@ -31,8 +31,8 @@ struct Dataset {
 /// A folder, or a built-in name of dataset_names(). The folder has train.txt, valid.txt and
 /// test.txt (triples.h); it may have rules.txt (rules.h), facts.txt (what proofs may use; else
 /// train.txt), domains.txt (triples `domain(predicate, constant).`) and train_depths.txt,
-/// valid_depths.txt, test_depths.txt (those queries again, with depths). Valid and test may name
-/// constants that no fact has. Throws Error: an unknown name with near ones, a missing file with
+/// valid_depths.txt, test_depths.txt (those queries again, or some, with depths; a query has one).
+/// Valid and test may name constants that no fact has. Throws Error: an unknown name with near ones, a missing file with
 /// what was looked for, a bad line with file, line and column.
 Dataset open_dataset(const std::string& name_or_folder);
 

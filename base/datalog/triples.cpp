@@ -1,7 +1,7 @@
 #include "base/datalog/triples.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <unordered_map>
 
 #include "base/datalog/knowledge.h"
 
@@ -49,8 +49,8 @@ class TripleReader {
     for (size_t i = 0; i < 3; ++i)
       if (trimmed(columns[i].text).empty())
         line.complain(columns[i].place, std::string("expected ") + kNames[i] + ", got nothing");
-    const int32_t depth = columns.size() == 4 ? depth_of(line, columns[3]) : kUnsaid;
-    add(trimmed(columns[1].text), trimmed(columns[0].text), trimmed(columns[2].text), depth);
+    add(trimmed(columns[1].text), trimmed(columns[0].text), trimmed(columns[2].text));
+    if (columns.size() == 4) say_depth(line, columns[3]);
   }
 
   void read_prolog(Line& line) {
@@ -64,45 +64,50 @@ class TripleReader {
           line.complain(term->place, "a fact has constants alone, and " + term->name +
                                          " is a variable; a constant of that name is written '" +
                                          term->name + "', in quotes");
+      add(atom.predicate, atom.first.name, atom.second.name);
       const bool dot = line.take(".");
-      int32_t depth = kUnsaid;
       if (!line.done()) {
         const char c = line.text()[line.place()];
         if (c == '-' || (c >= '0' && c <= '9')) {
           const size_t begin = line.place();
           line.take_number("a depth");
-          depth = depth_of(line, {line.text().substr(begin, line.place() - begin), begin});
+          say_depth(line, {line.text().substr(begin, line.place() - begin), begin});
         } else if (!dot) {
           line.fail(line.text().substr(line.place()).starts_with(":-")
                         ? "'.' behind the fact: rules stand in rules.txt"
                         : "'.' behind the fact");
         }
       }
-      add(atom.predicate, atom.first.name, atom.second.name, depth);
     }
   }
 
  private:
-  static constexpr int32_t kUnsaid = -2;
-
-  void add(std::string_view predicate, std::string_view first, std::string_view second,
-           int32_t depth) {
+  void add(std::string_view predicate, std::string_view first, std::string_view second) {
     const Atom atom{program_.predicates.add(predicate), program_.constants.add(first),
                     program_.constants.add(second)};
-    if (!seen_.insert(atom).second) {
-      ++to_.repeated;
-      return;
-    }
-    to_.atoms.push_back(atom);
-    if (depth != kUnsaid) {
-      to_.depths.resize(to_.atoms.size(), -1);
-      to_.depths.back() = depth;
-    }
+    const auto [place, is_new] = places_.try_emplace(atom, to_.atoms.size());
+    if (is_new) to_.atoms.push_back(atom);
+    else ++to_.repeated;
+    last_ = place->second;
+  }
+
+  /// Of the atom that was added last. -1 says nothing, and contradicts nothing.
+  void say_depth(const Line& line, const Column& word) {
+    const int32_t depth = depth_of(line, word);
+    to_.depths.resize(to_.atoms.size(), -1);
+    int32_t& known = to_.depths[last_];
+    if (known >= 0 && depth >= 0 && known != depth)
+      line.complain(word.place, "depth " + std::to_string(depth) + " of " +
+                                    to_text(program_, to_.atoms[last_]) + ", which has depth " +
+                                    std::to_string(known) +
+                                    " in a line before; leave one of them out");
+    known = std::max(known, depth);
   }
 
   Program& program_;
   Triples& to_;
-  std::unordered_set<Atom, AtomHash> seen_;
+  std::unordered_map<Atom, size_t, AtomHash> places_;
+  size_t last_ = 0;
 };
 
 }  // namespace

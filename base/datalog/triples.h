@@ -15,9 +15,10 @@
 namespace maglev::datalog {
 
 struct Triples {
-  std::vector<Atom> atoms;      ///< each once, in the order in which it came first
-  std::vector<int32_t> depths;  ///< of each, -1: not said; empty where no line says one
-  int64_t repeated = 0;         ///< lines whose atom was there before
+  std::vector<Atom> atoms;  ///< each once, in the order in which it came first
+  /// Of each, -1: not said; empty where no line says one. A line that repeats an atom may say it.
+  std::vector<int32_t> depths;
+  int64_t repeated = 0;  ///< lines whose atom was there before
 };
 
 /// Names of the program take new ones. Throws Error at the first bad line.

@@ -56,6 +56,17 @@ TEST(Triples, carry_depths_where_there_are_any) {
   EXPECT_TRUE(parse_triples({"", "a\tp\tb\n"}, program).depths.empty());
 }
 
+TEST(Triples, have_one_depth_whichever_line_says_it) {
+  Program program;
+  const Triples triples =
+      parse_triples({"", "p(a,b).\np(b,c). 4\np(a,b). 3\np(b,c). -1\np(a,b). 3\n"}, program);
+  EXPECT_EQ(triples.depths, (std::vector<int32_t>{3, 4}));
+  EXPECT_EQ(triples.repeated, 3);
+  EXPECT_EQ(error_of_triples("p(a,b). 1\np(a,b). 3\n"),
+            "[train.txt:2:9] depth 3 of p(a,b), which has depth 1 in a line before; leave one of "
+            "them out");
+}
+
 TEST(Triples, repeated_ones_count_once) {
   Program program;
   const Triples triples = parse_triples({"", "p(a,b).\np(b,c).\np(a,b).\n"}, program);
