@@ -184,6 +184,9 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     report = json.loads(engine(*asked, "--shortlist", "2", "--json").stdout)
     assert (report["candidates"], report["tried"], report["different"]) == (5 * 24, 2 * 24, 2 * 24)
     assert list(report["scores"]) == ["embedding", "rules", "joined"]
+    # what proves nothing has no share of proofs, also where a policy proves beside it
+    shares = {name: (figures["proved_true"], figures["proved_false"]) for name, figures in report["scores"].items()}
+    assert shares["embedding"] == shares["rules"] == (None, None) and None not in shares["joined"]
     assert report["joined"]["weights"]["proof"] is not None
     refused_split = engine(*asked, "--shortlist", "2", "--split", "valid")
     assert refused_split.returncode == 2 and "--shortlist ranks by a joined score" in refused_split.stderr

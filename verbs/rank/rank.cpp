@@ -207,14 +207,14 @@ Table figures_table(const Ranking& r, const std::vector<Scoring>& scorings,
     const auto span = maglev::trace::stage("figures");
     const Scoring places = ties_broken(scoring);
     const std::vector<double> ranks = ranks_of(places, counting.ties, counting.seed);
+    // an embedding proves nothing, and neither do rules without a search
+    const bool proves = scoring.name != "embedding" && scoring.name != "rules";
+    const auto trials = proves ? r.trials : std::vector<std::vector<Trial>>();
     const auto add = [&](const std::string& group, const std::vector<size_t>& which, Json& into) {
-      const Figures f = figures_of(which, r.questions, places, ranks, r.trials);
+      const Figures f = figures_of(which, r.questions, places, ranks, trials);
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
-      auto rest = cells(f);
-      // an embedding proves nothing, and neither do rules without a search
-      if (scoring.name == "embedding" || scoring.name == "rules")
-        rest.back() = rest[rest.size() - 2] = "-";
+      const auto rest = cells(f);
       row.insert(row.end(), rest.begin(), rest.end());
       table.add(row);
       into = to_json(f);
