@@ -144,6 +144,8 @@ struct Kg {
   };
 
   static EnvSpec spec(const Params& p) {
+    // runs ask for this before anything is made: what is wrong is told by its setting
+    Params::check(p);
     const datalog::Graph& graph = graph_of(p);
     const int64_t S = kg::successors_of(graph, p.successors), A = p.atoms;
     // predicates and the three ends; constants and 2 variables an atom

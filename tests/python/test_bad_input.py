@@ -57,6 +57,7 @@ def complaint(done):
         (["train", "tdmpc2", "cartpole"], "use ppo or dreamer"),
         (["train", "tdmpc2", "pendulum_pixels", "env.image.resize=32"], "env.image.resize=64 where the environment has that setting"),
         (["train", "ppo", "kg", "max_depth=3"], "env.max_steps"),
+        (["train", "ppo", "kg", "env.successors=1"], "env.successors must be 0 or at least 2, got 1; use 2"),
         (["train", "tdmpc2", "pendulum", "num_iterations=3"], "tdmpc2.iterations"),
         (["train", "ppo", "cartpole", "ppo.network.kind=cnn"], "needs an image observation"),
         (["train", "ppo", "cartpole", "ppo.minibatch=1e9"], "ppo.minibatch must be at most"),
