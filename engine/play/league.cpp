@@ -43,6 +43,14 @@ std::vector<std::string> opponents_of(const RunOptions& run) {
   return names;
 }
 
+bool meets_past(const RunOptions& run) { return std::ranges::count(opponents_of(run), kPast) > 0; }
+
+int64_t most_rivals(const RunOptions& run) {
+  const auto names = opponents_of(run);
+  const int64_t past = std::ranges::count(names, kPast);
+  return int64_t(names.size()) - past + (past > 0 ? run.past : 0);
+}
+
 std::optional<RunName> opponent_run(const EnvEntry& env, const std::string& name) {
   return goes_by_itself(env, name) ? std::nullopt : run_named(name);
 }

@@ -33,6 +33,10 @@ struct LeagueRow {
 
 /// The entries of train.opponents. Throws Error where one is empty.
 std::vector<std::string> opponents_of(const RunOptions& run);
+/// Whether past selves are among them.
+bool meets_past(const RunOptions& run);
+/// How many players they are at most: several `past` are the same past selves.
+int64_t most_rivals(const RunOptions& run);
 /// The run that an entry names, whose policy plays; none: a scripted player, `past` or `self`.
 std::optional<RunName> opponent_run(const EnvEntry& env, const std::string& name);
 /// The same list, in which runs have names that mean these policies from every folder, also when

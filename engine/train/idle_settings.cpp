@@ -4,12 +4,20 @@
 #include <initializer_list>
 
 #include "engine/nn/network_entry.h"
+#include "engine/play/league.h"
 
 namespace maglev {
 namespace {
 
 bool among(std::string_view name, std::initializer_list<std::string_view> names) {
   return std::ranges::find(names, name) != names.end();
+}
+
+// what of an algorithm says how much is collected before it learns and how much of that is kept, by
+// the names that algorithms have for it
+bool of_collecting(std::string_view setting) {
+  return among(setting,
+               {"capacity", "first_steps", "seed_steps", "update_every", "updates_per_step"});
 }
 
 std::string network_of(const Experiment& experiment, const EnvSpec& spec) {
@@ -34,6 +42,7 @@ IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placem
 }
 
 std::string IdleSettings::why(std::string_view setting) const {
+  if (std::string why = why_of_dataset(setting); !why.empty()) return why;
   if (std::string why = why_of_loop(setting); !why.empty()) return why;
   if (std::string why = why_of_env(setting); !why.empty()) return why;
   if (std::string why = why_of_network(setting); !why.empty()) return why;
@@ -55,6 +64,20 @@ std::vector<std::string> IdleSettings::notes() const {
   return lines;
 }
 
+std::string IdleSettings::why_of_dataset(std::string_view name) const {
+  const RunOptions& run = experiment_->run;
+  if (run.dataset.empty()) return "";
+  const std::string prefix = algo_ + ".";
+  const bool own = name.starts_with(prefix) && of_collecting(name.substr(prefix.size()));
+  if (own || among(name, {"env.count", "train.collect", "train.replay_capacity",
+                          "train.save_replay", "train.shrink_replay"}))
+    return "train.dataset is held as it is, and nothing is collected";
+  if (name == "train.until_return" && run.eval_every == 0)
+    return "of train.dataset no episode is played, and without train.eval_every there are no "
+           "evaluations";
+  return "";
+}
+
 std::string IdleSettings::why_of_loop(std::string_view name) const {
   const RunOptions& run = experiment_->run;
   const bool on_gpu = context_.device.is_cuda();
@@ -72,6 +95,9 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
   if (run.processes == 1 && name == "train.gradients") return "there is one process";
   if (run.opponents.empty() && among(name, {"train.past", "train.past_every", "train.matchmaking"}))
     return "there are no train.opponents";
+  if (!meets_past(run) && among(name, {"train.past", "train.past_every"}))
+    return "past is not among train.opponents";
+  if (name == "train.matchmaking" && most_rivals(run) == 1) return "there is one opponent";
   if (run.eval_every == 0 && among(name, {"train.eval_episodes", "train.eval_env"}))
     return "without train.eval_every there are no evaluations";
   return "";

@@ -23,6 +23,7 @@ class IdleSettings {
   std::vector<std::string> notes() const;
 
  private:
+  std::string why_of_dataset(std::string_view setting) const;
   std::string why_of_loop(std::string_view setting) const;
   std::string why_of_env(std::string_view setting) const;
   std::string why_of_network(std::string_view setting) const;

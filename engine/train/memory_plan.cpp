@@ -324,7 +324,8 @@ std::vector<Saving> savings(const Experiment& experiment, const Placement& place
   }
   // a dataset is held whatever the capacity
   if (experiment.run.dataset.empty()) add("train.replay_capacity", "", "");
-  add("env.count", "", "");
+  // environments are made also where nothing is collected
+  found.push_back({"env.count", ""});
   return found;
 }
 

@@ -7,6 +7,7 @@
 // goal), y, turn, and with `keep` shoot (above 0.5).
 
 #include <string>
+#include <string_view>
 
 #include "base/core/error.h"
 #include "base/env/env.h"
@@ -36,6 +37,10 @@ struct Hockey {
             "who plays on the other side; mixed: weak or strong, drawn "
             "anew each game; none: it stands still");
       t.add("players", p.players, "whose actions are given: one, or both side by side");
+    }
+    static std::string idle(const Params& p, std::string_view name) {
+      const bool taken = name == "opponent" && p.players == Players::both;
+      return taken ? "env.players=both plays the other side too" : "";
     }
     /// Settings that every hockey environment has.
     template <class P>

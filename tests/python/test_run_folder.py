@@ -175,6 +175,12 @@ def test_a_run_tells_what_it_has_cost(engine, tmp_path):
         (["tdmpc2", "pendulum", "tdmpc2.mpc=false", "tdmpc2.samples=99"], "tdmpc2.samples=99 changes nothing here: tdmpc2.mpc is off"),
         (["ppo", "kg", "env.end_bonus=0.5"], "env.end_bonus=0.5 changes nothing here: it is of env.reward=5"),
         (["ppo", "kg", "env.end_bonus=0.5", "env.reward=5"], ""),
+        (["ppo", "hockey", "env.players=both", "env.opponent=strong"], "env.opponent=strong changes nothing here: env.players=both"),
+        (["ppo", "hockey", "env.opponent=strong"], ""),
+        (["ppo", "hockey_duel", "train.opponents=weak", "train.past=2"], "train.past=2 changes nothing here: past is not among train.opponents"),
+        (["ppo", "hockey_duel", "train.opponents=weak", "train.past_every=9"], "train.past_every=9 changes nothing here: past is not among"),
+        (["ppo", "hockey_duel", "train.opponents=weak", "train.matchmaking=hard"], "train.matchmaking=hard changes nothing here: there is one opponent"),
+        (["ppo", "hockey_duel", "train.opponents=past", "train.past=2", "train.past_every=9", "train.matchmaking=hard"], ""),
         (["tdmpc2", "pendulum", "tdmpc2.episodic=off", "tdmpc2.termination=soft"], "tdmpc2.termination=soft changes nothing here: "),
     ],
 )
