@@ -1,5 +1,6 @@
 #include "engine/train/training_run.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,7 @@
 #include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
 #include "engine/play/league.h"
+#include "engine/run/checkpoint.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
 #include "engine/run/given.h"
@@ -132,6 +134,17 @@ std::string judged_in(const Experiment& experiment) {
   return experiment.run.eval_every > 0 ? settings : "";
 }
 
+// rows of all processes' rings
+int64_t rows_kept(Trainer& trainer, const Replay& replay) {
+  return replay.shape().capacity * trainer.placement().processes;
+}
+
+// the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
+void settle_capacity(Trainer& trainer, RunOptions& run) {
+  if (const Replay* replay = trainer.store().replay(); replay && run.dataset.empty())
+    run.replay_capacity = rows_kept(trainer, *replay);
+}
+
 RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
   // everything that can be wrong with the settings comes before the folder is made
   check_sinks(request.sinks);
@@ -160,9 +173,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     std::string unlike;
     if (!networks.empty()) unlike = init_from(trainer, networks);
     processes.begun();
-    // the ring of a checkpoint fits no other size: a run that is resumed for longer keeps this one
-    if (const Replay* replay = trainer.store().replay(); replay && experiment.run.dataset.empty())
-      experiment.run.replay_capacity = replay->shape().capacity * placement.processes;
+    settle_capacity(trainer, experiment.run);
     RunDir dir = RunDir::create({.out = request.out,
                                  .algo = experiment.algo().name,
                                  .env = env_title(experiment),
@@ -250,6 +261,24 @@ void expect_replay_kept(Trainer& trainer, const RunOptions& began,
           "has; leave it out");
 }
 
+// why the opponents are others than a checkpoint's, where nothing else changed that it holds; ""
+std::string unlike_league(const RunOptions& began, const RunOptions& now,
+                          const std::vector<std::string>& kept) {
+  const bool alone = std::ranges::all_of(kept, [](const std::string& change) {
+    return change.starts_with("train.opponents") || change.starts_with("train.past:");
+  });
+  if (kept.empty() || !alone) return "";
+  if (meets_past(began) && meets_past(now) && began.past != now.past)
+    return "train.past stays " + std::to_string(began.past) +
+           " in a run that is resumed, whose checkpoints hold that many past selves";
+  if (began.opponents == now.opponents) return "";
+  const auto named = [](const RunOptions& run) {
+    return run.opponents.empty() ? std::string("nobody") : run.opponents;
+  };
+  return "opponents on a resume must be as many and of the same kinds: " + named(began) +
+         " became " + named(now);
+}
+
 // loads what the run in `folder` goes on from. A checkpoint that does not fit is put down to files
 // that hold something else by now, or to what was changed
 CheckpointIdentity restored(Trainer& trainer, const VerifiedCheckpoint& checkpoint,
@@ -269,6 +298,12 @@ CheckpointIdentity restored(Trainer& trainer, const VerifiedCheckpoint& checkpoi
                   folder);
     const auto kept = of_what_is_saved(changes);
     if (kept.empty()) throw;
+    const bool unlike = dynamic_cast<const UnlikeState*>(&e);
+    if (const std::string why = unlike_league(trained.run, experiment.run, kept);
+        unlike && !why.empty())
+      throw Error(
+          "[train] " + why +
+          "; leave it out, or begin a new run from these networks with train.init_from=" + folder);
     throw Error(std::string(e.what()) + "; what was changed (" + joined(kept, "; ") +
                 ") may make another run: leave it out, or begin a new one from these networks "
                 "with train.init_from=" +
@@ -279,25 +314,29 @@ CheckpointIdentity restored(Trainer& trainer, const VerifiedCheckpoint& checkpoi
 // of a replay that a longer run would begin otherwise
 std::vector<std::string> replay_notes(Trainer& trainer, const RunOptions& began) {
   const auto& plan = trainer.algorithm().plan().replay;
-  if (!plan) return {};
-  std::vector<std::string> notes;
   const RunOptions& run = trainer.experiment().run;
+  // a dataset waits for no steps, and is as large as it is
+  if (!plan || !run.dataset.empty()) return {};
+  std::vector<std::string> notes;
   if (trainer.updates() > 0 && plan->first_steps > trainer.step())
     notes.push_back("no update is made before step " + std::to_string(plan->first_steps) +
                     ", the first steps that are set now, though there were " +
                     std::to_string(trainer.updates()) + " already");
-  // a ring as large as the run was to be long keeps that size
+  // a ring as large as the run was to be long keeps that size, but where another was asked for
   if (const Replay* replay = trainer.store().replay();
-      replay && run.dataset.empty() && run.steps > began.steps) {
+      replay && run.steps > began.steps && run.replay_capacity == began.replay_capacity) {
     RunOptions anew = run;
     anew.replay_capacity = 0;
-    const int64_t processes = trainer.placement().processes;
-    const int64_t kept = replay->shape().capacity * processes;
-    const int64_t wanted = replay_shape(anew, *plan, replay->shape().window).capacity * processes;
+    const int64_t kept = rows_kept(trainer, *replay);
+    const int64_t wanted =
+        replay_shape(anew, *plan, replay->shape().window).capacity * run.processes;
     if (wanted > kept)
-      notes.push_back("the replay keeps " + std::to_string(kept) +
-                      " rows, as it began; a new run of this length keeps " +
-                      std::to_string(wanted) + " where train.replay_capacity says nothing else");
+      notes.push_back(
+          "the replay keeps " + std::to_string(kept) +
+          (began.save_replay ? " rows, as its checkpoints hold it" : " rows") +
+          "; a new run of this length keeps " + std::to_string(wanted) +
+          " where train.replay_capacity says nothing else" +
+          (began.save_replay ? "" : ", and so does this one by train.replay_capacity=0"));
   }
   return notes;
 }
@@ -364,6 +403,8 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     const auto made = naming_edits(
         folder, edits, [&] { return std::make_unique<Trainer>(*experiment, placement); });
     Trainer& trainer = *made;
+    // one that no checkpoint holds may have another size now
+    if (!began.save_replay) settle_capacity(trainer, experiment->run);
     const auto changes = old.changes_to(Settings(experiment->table()));
     expect_replay_kept(trainer, began, changes);
     const CheckpointIdentity identity = restored(trainer, *checkpoint, *trained, folder, changes);

@@ -77,6 +77,21 @@ def test_whoever_is_new_in_an_opponents_place_begins_with_no_games(run, engine, 
     assert games()[0][1] != whole
 
 
+@pytest.mark.parametrize(
+    "setting, said",
+    [
+        ("train.opponents=strong,strong", "must be as many and of the same kinds: weak,past became strong,strong;"),
+        ("train.opponents=weak", "must be as many and of the same kinds: weak,past became weak;"),
+        ("train.opponents=", "must be as many and of the same kinds: weak,past became nobody;"),
+        ("train.past=2", "train.past stays 4 in a run that is resumed"),
+    ],
+)
+def test_a_league_that_a_checkpoint_does_not_hold_is_refused_by_its_setting(run, engine, setting, said):
+    done = engine("train", "--resume", run, "train.steps=1024", setting)
+    assert done.returncode == 2 and said in done.stderr and "league." not in done.stderr, done.stderr
+    assert f"train.init_from={run}" in done.stderr
+
+
 def test_a_path_with_a_comma_is_refused_as_an_opponent(run, engine, tmp_path):
     place = tmp_path / "x,y"
     place.mkdir()
