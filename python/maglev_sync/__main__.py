@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-from maglev_sync.errors import Error, did_you_mean
+from maglev_sync.errors import Error, Refused, did_you_mean
 from maglev_sync.several import sync
 
 USAGE = "./maglev sync RUN [RUN ...] --to wandb|mlflow [options]"
@@ -53,14 +53,17 @@ def parser() -> Parser:
         "--checkpoints", action="store_true", help="the newest and the best one too, once a run has ended"
     )
     made.add_argument(
-        "--every", type=int, default=0, metavar="STEPS", help="one row of so many env steps (default: all rows)"
+        "--every", type=int, metavar="STEPS", help="one row of so many env steps (default: all rows)"
     )
     made.add_argument("--anew", action="store_true", help="send all once more, as another run of the tracker")
     made.add_argument(
         "--offline", action="store_true", help="W&B: into folders for `wandb sync`, as WANDB_MODE=offline"
     )
     made.add_argument("--entity", help="W&B: the user or team (default: as W&B knows you)")
-    made.add_argument("--uri", help="MLflow: a server, a database, or a folder for one (default MLFLOW_TRACKING_URI)")
+    made.add_argument(
+        "--uri",
+        help="MLflow: a server, a database, or a folder for one (default MLFLOW_TRACKING_URI, else mlflow.db here)",
+    )
     return made
 
 
@@ -97,6 +100,10 @@ def main(arguments: list[str]) -> int:
     try:
         given = vars(parser().parse_args(arguments))
         sync(given.pop("runs"), given.pop("to"), **given, tell=screen.tell, progress=screen.progress)
+    except Refused as error:
+        screen.clear()
+        print(f"maglev: {error.short}", file=sys.stderr)
+        return 2
     except Error as error:
         screen.clear()
         print(f"maglev: {error}", file=sys.stderr)

@@ -12,6 +12,14 @@ class Error(Exception):
     """Where, what was expected, what came, what to do."""
 
 
+class Refused(Error):
+    """Runs that were not sent, each reason once."""
+
+    def __init__(self, reasons: Iterable[str], short: str = ""):
+        super().__init__("; ".join(dict.fromkeys(reasons)))
+        self.short = short or str(self)  # for who has heard the reasons
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """ "; did you mean x or y?", empty where nothing is near."""
     near = difflib.get_close_matches(word, list(known), 2)

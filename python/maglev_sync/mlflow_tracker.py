@@ -7,13 +7,14 @@ once, for a row has the same time stamps each time.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import os
 import posixpath
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from maglev_sync.errors import Error, import_package
 from maglev_sync.journal import Journal
@@ -43,18 +44,34 @@ def without_password(text: str) -> str:
 
 @contextlib.contextmanager
 def reported(what: str):
-    """MLflow's errors in one line."""
-    mlflow = import_package("mlflow", "mlflow")
-    # a database's own are no others', and only who has a database has its package
-    sql = getattr(sys.modules.get("sqlalchemy"), "exc", None)
-    kinds = (mlflow.exceptions.MlflowException, OSError, *([sql.SQLAlchemyError] if sql else []))
+    """Errors in one line: MLflow's, its database's and those of who makes that have no kind in common."""
     try:
         yield
-    except kinds as error:
-        reason = without_password(" ".join(str(error).split()))
-        raise Error(f"[sync] MLflow refused {what}: {reason}") from None
+    except Error:
+        raise
     except ImportError as error:
         raise Error(f"[sync] MLflow cannot take {what}: {error}; install that driver into .venv") from None
+    except Exception as error:
+        reason = without_password(" ".join(str(error).split())) or type(error).__name__
+        raise Error(f"[sync] MLflow refused {what}: {reason}") from error
+
+
+@contextlib.contextmanager
+def turn_to_make(uri: str):
+    """One at a time opens the databases of a folder: MLflow breaks off where two make the same one."""
+    if not uri.startswith("sqlite:///"):
+        yield
+        return
+    folder = Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    with contextlib.ExitStack() as until:
+        # some network file systems lock no folders
+        with contextlib.suppress(OSError):
+            locked = os.open(folder, os.O_RDONLY)
+            until.callback(os.close, locked)
+            fcntl.flock(locked, fcntl.LOCK_EX)
+        yield
 
 
 class MlflowRun:
@@ -128,7 +145,8 @@ class MlflowTracker:
         self.uri = self.address(uri or mlflow.get_tracking_uri())
         self.target = f"mlflow:{without_password(self.uri)}:{project}"
         self.project = project
-        with reported(f"the address {without_password(self.uri)}"):
+        self.where = self.whereabouts(named=uri is not None)
+        with reported(f"the address {without_password(self.uri)}"), turn_to_make(self.uri):
             self.client = mlflow.MlflowClient(tracking_uri=self.uri)
             self.experiment = self.find_experiment()
         self.parents: dict[str, str] = {}  # MLflow's runs by ids of groups
@@ -139,7 +157,7 @@ class MlflowTracker:
             return f"sqlite:///{os.path.abspath(uri.removeprefix('sqlite:///'))}"
         if "://" in uri or uri in ("databricks", "uc"):
             return uri
-        folder = Path(uri.removeprefix("file:")).absolute()
+        folder = Path(os.path.abspath(uri.removeprefix("file:")))
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -148,6 +166,16 @@ class MlflowTracker:
             ) from None
         self.artifacts = (folder / "artifacts").as_uri()
         return f"sqlite:///{folder / 'mlflow.db'}"
+
+    def whereabouts(self, named: bool) -> str:
+        """Of a server each run has its own address."""
+        if self.uri.startswith("http") or "://" not in self.uri:
+            return ""
+        address = without_password(self.uri)
+        named = named or import_package("mlflow", "mlflow").is_tracking_uri_set()
+        by = "" if named else " (MLflow's own choice; --uri or MLFLOW_TRACKING_URI names another)"
+        pages = f"; its pages: mlflow ui --backend-store-uri '{address}'" if address.startswith("sqlite:") else ""
+        return f"sent to {address}{by}{pages}"
 
     def find_experiment(self) -> str:
         found = self.client.get_experiment_by_name(self.project)

@@ -16,7 +16,6 @@ from maglev_sync.tracker import Handle, Tracker
 
 @dataclass(frozen=True)
 class Options:
-    project: str = "maglev"
     follow: bool = False
     checkpoints: bool = False
     every: int = 0
@@ -72,7 +71,7 @@ class Sending:
             journal.generation += 1
         if not journal.sent:
             journal.every = every
-        elif every not in (0, journal.every):
+        elif every not in (0, journal.every or 1):
             raise Error(
                 f"[{self.place.folder}] was sent with --every {journal.every or 1} so far, got {every}; "
                 "leave it out, or send all anew with --anew"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import operator
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from maglev_sync import journal as journals
-from maglev_sync.errors import Error, did_you_mean
+from maglev_sync.errors import Error, Refused, did_you_mean
 from maglev_sync.mlflow_tracker import MlflowTracker
 from maglev_sync.runs import (
     Group,
@@ -25,7 +27,7 @@ from maglev_sync.runs import (
 )
 from maglev_sync.sending import Options, Sending, Sent
 from maglev_sync.tracker import Tracker
-from maglev_sync.wandb_tracker import WandbTracker
+from maglev_sync.wandb_tracker import WandbTracker, check_project
 
 TRACKERS = ("wandb", "mlflow")
 POLL_S = 1.0
@@ -61,6 +63,8 @@ class Several:
         self.seen: dict[Path, Group] = {}  # groups of runs that were looked at
         self.groups: dict[str, Group] = {}  # those that are open, by their ids
         self.refused: dict[Path, str] = {}
+        self.told_why: set[Path] = set()  # of those that were refused
+        self.waiting: set[Path] = set()  # runs that train and have written no row yet
         self.folders: dict[str, Path] = {}  # by ids of runs
         self.quiet = 0
 
@@ -110,6 +114,8 @@ class Several:
         """What there is of one run; closes it where it is over."""
         # how it stands comes first: what was written before that is sent
         outcome = read_outcome(place)
+        if not self.has_rows(place, outcome):
+            return
         sending = self.open.get(place.folder) or self.begin(place, outcome)
         if sending is None:
             return
@@ -120,6 +126,19 @@ class Several:
         sending.catch_up()
         if outcome.over and not tried or not self.options.follow:
             self.end(place.folder, outcome)
+
+    def has_rows(self, place: Place, outcome: Outcome) -> bool:
+        """Whether its metrics.jsonl is there; one that is followed is waited for. Throws Error where none will be."""
+        self.waiting.discard(place.folder)
+        if (place.folder / "metrics.jsonl").exists():
+            return True
+        if outcome.over or not self.options.follow:
+            raise Error(
+                f"[{place.folder}] has no metrics.jsonl, whose rows are what is sent; "
+                "a run that is trained with jsonl among its --sinks has one"
+            )
+        self.waiting.add(place.folder)
+        return False
 
     def end(self, folder: Path, outcome: Outcome):
         sending = self.open.pop(folder)
@@ -143,6 +162,7 @@ class Several:
                 waits = self.options.follow and held(place.folder / "run.lock")
                 if self.refused.get(place.folder) != str(error) and (len(places) > 1 or waits):
                     self.tell(f"{place.name}: not sent, {error}")
+                    self.told_why.add(place.folder)
                 self.refused[place.folder] = str(error)
 
     def follow(self, poll_s: float):
@@ -154,7 +174,7 @@ class Several:
         """Whether more may come."""
         folders = [Path(one) for one in self.given if is_group(Path(one))]
         folders += [group.folder for group in self.groups.values()]
-        trains = bool(self.open) or any(map(group_trains, folders))
+        trains = bool(self.open or self.waiting) or any(map(group_trains, folders))
         trains = trains or any(held(folder / "run.lock") for folder in self.refused)
         self.quiet = 0 if trains else self.quiet + 1
         return trains or bool(folders) and self.quiet < QUIET_POLLS
@@ -166,6 +186,15 @@ class Several:
                 self.close_group(group)
             except Error as error:
                 self.refused[group.folder] = str(error)
+                self.tell(f"{group.name}: its end was not told, {error}")
+                self.told_why.add(group.folder)
+
+    def refusal(self) -> Refused:
+        short = ""
+        if self.refused.keys() <= self.told_why:
+            count = f"{len(self.refused)} of {len(self.sent.keys() | self.refused.keys())}"
+            short = f"[sync] {count} were refused; why is said of each above"
+        return Refused(self.refused.values(), short)
 
     def close_group(self, group: Group):
         outcome = group_outcome(group, outcomes_of(group))
@@ -185,25 +214,49 @@ class Several:
                 sending.drop()
 
 
-def check(to: str, options: Options, entity: str | None, offline: bool, uri: str | None):
+def check(to: str, project: str, entity: str | None, offline: bool, uri: str | None):
     """What can be wrong without a look at anything. Throws Error."""
     if to not in TRACKERS:
-        raise Error(f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}{did_you_mean(to, TRACKERS)}")
-    if not options.project:
-        raise Error("[sync] --project must be a name, got an empty one; leave it out for 'maglev'")
-    if options.every < 0:
-        raise Error(f"[sync] --every must be a number of env steps from 1 on, got {options.every}")
-    if to == "wandb" and uri:
+        raise Error(f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}{did_you_mean(str(to), TRACKERS)}")
+    if not isinstance(project, str) or not project:
+        got = "an empty one" if project == "" else repr(project)
+        raise Error(f"[sync] --project must be a name, got {got}; leave it out for 'maglev'")
+    if not isinstance(entity, str | None):
+        raise Error(f"[sync] --entity must be a name, got {entity!r}; leave it out for W&B's own choice")
+    if to == "wandb":
+        check_project(project)
+    if to == "wandb" and uri is not None:
         raise Error("[sync] --uri is MLflow's; W&B's server is chosen by WANDB_BASE_URL")
+    if uri == "":
+        raise Error("[sync] --uri must be an address or a folder, got ''; leave it out for MLFLOW_TRACKING_URI")
     if to == "mlflow" and (offline or entity):
         word = "--offline" if offline else "--entity"
         raise Error(f"[sync] {word} is W&B's; MLflow needs no network with --uri FOLDER or --uri sqlite:///FILE")
 
 
+def steps_between(every) -> int:
+    """Of rows that are sent; 0: all are. Throws Error."""
+    if every is None:
+        return 0
+    # what counts, numpy's numbers too, and neither 2.5 nor "5"
+    with contextlib.suppress(TypeError):
+        if operator.index(every) >= 1:
+            return operator.index(every)
+    raise Error(f"[sync] --every must be a number of env steps from 1 on, got {every!r}; leave it out for all rows")
+
+
+def as_path(given, what: str) -> str:
+    """As a text; throws Error."""
+    try:
+        return os.fsdecode(given)
+    except TypeError:
+        raise Error(f"[sync] {what} must be a text or a path, got {given!r}") from None
+
+
 def named(runs) -> list[str]:
     """One or several, as paths or as maglev.Run."""
-    one = isinstance(runs, (str, Path)) or hasattr(runs, "folder")
-    given = [str(getattr(run, "folder", run)) for run in ([runs] if one else runs)]
+    one = not isinstance(runs, Iterable) or isinstance(runs, (str, bytes)) or hasattr(runs, "folder")
+    given = [as_path(getattr(run, "folder", run), "a run") for run in ([runs] if one else runs)]
     if not given:
         raise Error("[sync] a folder of a run is expected, got none; ./maglev runs lists them")
     for run in given:
@@ -219,9 +272,9 @@ def sync(
     follow: bool = False,
     checkpoints: bool = False,
     offline: bool = False,
-    uri: str | None = None,
+    uri: str | Path | None = None,
     entity: str | None = None,
-    every: int = 0,
+    every: int | None = None,
     anew: bool = False,
     tell: Callable[[str], None] = lambda line: None,
     progress: Callable[[str, float], None] = lambda name, share: None,
@@ -233,11 +286,13 @@ def sync(
     project: W&B's project, MLflow's experiment. follow: goes on until they have ended.
     checkpoints: the newest and the best one too, when a run has ended. offline: W&B's folders for `wandb sync`.
     uri: MLflow's server or database, or a folder for one. entity: W&B's team.
-    every: one row of so many env steps. anew: as another run of the tracker, whatever was sent before.
-    tell: hears a line of each run that is done. progress: of the run that is sent, and which share of its file is.
+    every: one row of so many env steps; None: all. anew: as another run of the tracker, whatever was sent before.
+    tell: hears a line of each run that is done, and where they are. progress: of the run that is sent, and which share
+      of its file is.
     """
-    options = Options(project, follow, checkpoints, every, anew, progress)
-    check(to, options, entity, offline, uri)
+    uri = None if uri is None else as_path(uri, "--uri")
+    check(to, project, entity, offline, uri)
+    options = Options(follow, checkpoints, steps_between(every), anew, progress)
     given = named(runs)
     tracker = WandbTracker(project, entity, offline) if to == "wandb" else MlflowTracker(project, uri)
     work = Several(given, tracker, options, tell)
@@ -250,6 +305,8 @@ def sync(
         raise
     work.leave()
     work.close_groups()
+    if work.sent and tracker.where:
+        tell(tracker.where)
     if work.refused:
-        raise Error("; ".join(work.refused.values()))
+        raise work.refusal()
     return list(work.sent.values())

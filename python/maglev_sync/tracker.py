@@ -36,6 +36,7 @@ class Handle(Protocol):
 class Tracker(Protocol):
     name: str  # "wandb", "mlflow"
     target: str  # which tracker and project, without passwords
+    where: str  # where runs are that have no address, for people; "" where they have one
     figures_at_once: int
     empty: bool  # it has nothing of the project
 

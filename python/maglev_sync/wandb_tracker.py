@@ -23,10 +23,21 @@ from maglev_sync.settings import typed
 from maglev_sync.tracker import STEP
 
 MODES = {"": False, "online": False, "run": False, "offline": True, "dryrun": True}
-LONGEST_TAG = 64
+LONGEST_TAG, LONGEST_PROJECT = 64, 128
+NOT_IN_PROJECT = "/\\#?%:"
 BLOCK, HEADER = 32768, 7
 WRITTEN_S = 60
+AGAIN = "send it once more"
 LOGIN = "`wandb login` or WANDB_API_KEY says who you are, --offline needs neither that nor a network"
+
+
+def check_project(project: str):
+    """As its client would of each run anew. Throws Error."""
+    if len(project) > LONGEST_PROJECT or set(project) & set(NOT_IN_PROJECT):
+        raise Error(
+            f"[sync] --project must be a name without {' '.join(NOT_IN_PROJECT)} for W&B, "
+            f"of {LONGEST_PROJECT} letters at most, got {project!r}; its user or team is --entity"
+        )
 
 
 def works_offline(offline: bool) -> bool:
@@ -73,7 +84,7 @@ def last_record(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def reported(what: str, advice: str = "send it once more"):
+def reported(what: str, advice: str = AGAIN):
     """Errors in one line: W&B's, those of its service and of the packages it stands on have no kind in common."""
     try:
         yield
@@ -132,6 +143,7 @@ class WandbRun:
 class WandbTracker:
     name = "wandb"
     figures_at_once = 20_000
+    where = ""  # what is written offline lies in the runs themselves
     empty = False  # whether it is, only a run's own figures say
 
     def __init__(self, project: str, entity: str | None, offline: bool):
@@ -166,7 +178,7 @@ class WandbTracker:
             self.wait_for_a_new_name(folder)
             self.remove_half_written(about, journal)
         group = about.place.group
-        with reported(about.name, LOGIN):
+        with reported(about.name, AGAIN if self.offline else LOGIN):
             run = self.wandb.init(
                 id=about.id,
                 project=self.project,

@@ -881,7 +881,11 @@ def test_follow_waits_for_seeds_that_have_not_begun(wandb, tmp_path, monkeypatch
         (["runs/a", "--to", "wandb", "--folow"], "--folow; did you mean --follow"),
         (["runs/a", "--to", "wandb", "--every", "x"], "--every.*'x'"),
         (["runs/a", "--to", "wandb", "--every", "-3"], "--every must be.*got -3"),
+        (["runs/a", "--to", "wandb", "--every", "0"], "--every must be a number of env steps from 1 on, got 0"),
         (["runs/a", "--to", "wandb", "--uri", "x"], "--uri is MLflow's"),
+        (["runs/a", "--to", "mlflow", "--uri", ""], "--uri must be an address or a folder, got ''"),
+        (["runs/none", "--to", "mlflow"], "runs/none] has no metrics.jsonl.*jsonl among its --sinks"),
+        (["runs/a", "runs/ab", "--to", "wandb", "--project", "a/b"], "--project must be a name (?!.*login).*'a/b'"),
         (["runs/a", "--to", "mlflow", "--offline"], "--offline is W&B's; MLflow needs no network"),
         (["runs/a", "--to", "mlflow", "--entity", "me"], "--entity is W&B's"),
         (["runs/a", "--to", "mlflow", "--project", ""], "--project must be a name"),
@@ -894,10 +898,86 @@ def test_what_is_wrong_is_one_line(wandb, mlflow, tmp_path, monkeypatch, capsys,
     make_run(Path("runs/a"), LINES)
     (make_run(Path("runs/ab"), LINES) / "run.json").unlink()
     (make_run(Path("runs/damaged"), LINES) / "config.yaml").write_text("a: [1\nb: }")
+    (make_run(Path("runs/none")) / "metrics.jsonl").unlink()
     Path("runs/empty").mkdir()
     assert main(words) == 2
     said = capsys.readouterr().err
     assert said.startswith("maglev: ") and said.count("\n") == 1 and re.search(expected, said), said
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"every": 0}, "--every must be .* got 0"),
+        ({"every": "5"}, "--every must be .* got '5'"),
+        ({"every": 2.5}, r"--every must be .* got 2\.5"),
+        ({"uri": 7}, "--uri must be a text or a path, got 7"),
+        ({"project": 7}, "--project must be a name, got 7"),
+        ({"to": 7}, "--to must be one of wandb, mlflow, got 7"),
+        ({"runs": 7}, "a run must be a text or a path, got 7"),
+        ({"runs": [None]}, "a run must be a text or a path, got None"),
+    ],
+)
+def test_a_wrong_type_is_an_error_of_the_package(mlflow, tmp_path, options, expected):
+    words = {"runs": make_run(tmp_path / "a", LINES), "to": "mlflow", **options}
+    with pytest.raises(maglev_sync.Error, match=expected):
+        maglev_sync.sync(**words)
+
+
+def test_a_folder_for_a_database_may_be_a_path_and_is_named(mlflow, tmp_path):
+    run, told = make_run(tmp_path / "a", LINES), []
+    maglev_sync.sync(run, to="mlflow", uri=tmp_path / "db", tell=told.append)
+    assert told[-1].startswith(f"sent to sqlite:///{tmp_path}/db/mlflow.db; ")
+    maglev_sync.sync(run, to="mlflow", uri="postgresql://me:secret@db/ml", tell=told.append)
+    assert told[-1] == "sent to postgresql://db/ml"
+    maglev_sync.sync(run, to="mlflow", tell=told.append)
+    assert told[-1].startswith("a: ")
+
+
+def test_where_mlflow_chooses_itself_that_is_said(mlflow, tmp_path, monkeypatch):
+    run, told = make_run(tmp_path / "a", LINES), []
+    monkeypatch.setattr(mlflow.module, "get_tracking_uri", lambda: f"sqlite:///{tmp_path}/mlflow.db")
+    for named in (False, True):
+        mlflow.module.is_tracking_uri_set = lambda named=named: named
+        maglev_sync.sync(run, to="mlflow", tell=told.append)
+        assert told[-1].startswith(f"sent to sqlite:///{tmp_path}/mlflow.db") and ("--uri" in told[-1]) != named
+
+
+def test_a_run_without_rows_is_waited_for_where_it_is_followed(tracker, tmp_path, monkeypatch):
+    run, naps = make_run(tmp_path / "a", state="running"), []
+    (run / "metrics.jsonl").unlink()
+    with pytest.raises(maglev_sync.Error, match="has no metrics.jsonl"):
+        tracker.send(run)
+
+    def train(seconds):
+        naps.append(seconds)
+        if len(naps) == 3:
+            append(run, *LINES)
+            status(run, state="finished")
+
+    monkeypatch.setattr(several.time, "sleep", train)
+    (sent,) = tracker.send(run, follow=True)
+    assert len(naps) == 3 and (sent.total, sent.state) == (5, "finished")
+    # one that was trained with other sinks never has any
+    other, naps[:] = make_run(tmp_path / "b", state="running", seed=2), []
+    (other / "metrics.jsonl").unlink()
+    status(other, started=2000.5)
+    monkeypatch.setattr(several.time, "sleep", lambda seconds: status(other, state="finished"))
+    with pytest.raises(maglev_sync.Error, match="b] has no metrics.jsonl"):
+        tracker.send(other, follow=True)
+
+
+def test_why_runs_were_refused_is_said_once(wandb, tmp_path, capsys):
+    for name in "abc":
+        status(make_run(tmp_path / name, LINES), started=1000.5 + ord(name))
+    wandb.refuses = "the server is closed"
+    assert main([str(tmp_path), "--to", "wandb", "--offline"]) == 2
+    said = capsys.readouterr()
+    assert said.err == "maglev: [sync] 3 of 3 were refused; why is said of each above\n"
+    assert said.out.count("the server is closed; send it once more") == 3 and "login" not in said.out
+    with pytest.raises(maglev_sync.Error) as refusal:
+        maglev_sync.sync(tmp_path, to="wandb", offline=True)
+    assert [str(refusal.value).count(f"did not take {name}") for name in "abc"] == [1, 1, 1]
 
 
 def test_what_the_tracker_refuses_is_passed_on(wandb, mlflow, tmp_path, monkeypatch):
@@ -1212,6 +1292,42 @@ def test_mlflow_itself_loses_and_doubles_nothing_in_a_crash(database, tmp_path, 
     client = MlflowClient(tracking_uri=f"sqlite:///{database}/mlflow.db")
     (there,) = client.search_runs([client.get_experiment_by_name("crash").experiment_id])
     assert [m.step for m in client.get_metric_history(there.info.run_id, "seconds")] == [100 * k for k in range(1, 601)]
+
+
+def test_two_open_a_database_one_after_another(mlflow, tmp_path, monkeypatch):
+    """MLflow breaks off where two make the same one."""
+    runs = [make_run(tmp_path / name, LINES) for name in "ab"]
+    status(runs[1], started=2000.5)
+    inside, most, find = [], [], mlflow.get_experiment_by_name
+
+    def slow(name):
+        inside.append(name)
+        time.sleep(0.1)
+        most.append(len(inside))
+        inside.pop()
+        return find(name)
+
+    monkeypatch.setattr(mlflow, "get_experiment_by_name", slow)
+    uri = f"sqlite:///{tmp_path}/new/all.db"
+    syncs = [threading.Thread(target=maglev_sync.sync, args=(run, "mlflow"), kwargs={"uri": uri}) for run in runs]
+    for one in syncs:
+        one.start()
+    for one in syncs:
+        one.join()
+    assert most == [1, 1] and len(mlflow.store) == 2
+
+
+def test_what_a_database_cannot_do_is_one_line(mlflow, tmp_path, monkeypatch, capsys):
+    """Of packages below MLflow, whose errors have no kind in common."""
+
+    def refuse(name):
+        raise ValueError("Circular dependency\ndetected.")
+
+    monkeypatch.setattr(mlflow, "get_experiment_by_name", refuse)
+    assert main([str(make_run(tmp_path / "a", LINES)), "--to", "mlflow", "--uri", str(tmp_path / "db")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("maglev: [sync] MLflow refused the address sqlite:") and said.count("\n") == 1
+    assert said.endswith("Circular dependency detected.\n")
 
 
 def test_mlflow_says_itself_why_an_address_is_none(database, tmp_path):
