@@ -15,6 +15,7 @@
 #include "base/core/error.h"
 #include "base/core/printed.h"
 #include "base/core/thread_pool.h"
+#include "base/core/words.h"
 #include "base/simd/pairs.h"
 #include "base/trace/span.h"
 #include "engine/algo/micro_batch.h"
@@ -24,6 +25,7 @@
 #include "engine/run/env_title.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/recorded_run.h"
+#include "engine/train/session_sinks.h"
 #include "engine/train/timed.h"
 
 namespace maglev {
@@ -177,19 +179,33 @@ MetricWriter Session::open(const RunRequest& request) {
                .options_yaml = experiment.table().yaml(),
                .past = {}};
   if (resumed_at_ >= 0) info.past = past_rows(dir_.path(), resumed_at_);
-  std::vector<std::string> names = request.sinks;
-  if (names.empty())
-    for (const auto& sink : sink_table())
-      if (sink.on_by_default) names.emplace_back(sink.name);
   // before the writer's thread looks
   trainer_.report().progress().leaving = &SignalGuard::leave;
-  return MetricWriter(open_sinks(info, names), &trainer_.report().progress());
+  return MetricWriter(open_sinks(info, sinks_for(request)), &trainer_.report().progress());
+}
+
+std::vector<std::string> Session::sinks_for(const RunRequest& request) {
+  std::vector<std::string> names = request.sinks;
+  if (names.empty() && resumed_at_ >= 0) names = chosen_sinks(dir_.path());
+  // also what is there already: a folder that is made anew gets it
+  if (!names.empty()) dir_.write(kSinksFile, sinks_text(names));
+  if (!request.sinks.empty()) return names;
+  const bool kept = !names.empty();
+  for (const SinkEntry& sink : sink_table()) {
+    // seeds and trials are begun without the console, which whoever resumes one looks at
+    const bool wanted = kept ? sink.name == std::string_view("console") : sink.on_by_default;
+    if (wanted && std::ranges::find(names, sink.name) == names.end()) names.emplace_back(sink.name);
+  }
+  if (kept)
+    sinks_note_ = "metrics go to " + joined(names) + ", as sinks.txt has it; --sinks names others";
+  return names;
 }
 
 RunOutcome Session::run() {
   try {
     watch_for_stalls();
     held_ = held_now(0);
+    if (!sinks_note_.empty()) say(sinks_note_);
     if (resumed_at_ >= 0 && trainer_.forgets_replay())
       say("the replay was not saved (train.save_replay=false): it begins empty");
     warm_up();

@@ -39,6 +39,9 @@ class Session {
 
  private:
   MetricWriter open(const RunRequest& request);
+  /// Names of the sinks that are opened: those asked for; of a run that goes on those it had
+  /// (session_sinks.h).
+  std::vector<std::string> sinks_for(const RunRequest& request);
   /// A line in log.txt alone, which is not worth a run where it cannot be written.
   void log(const std::string& text);
   void warm_up();
@@ -104,6 +107,7 @@ class Session {
   int64_t saved_step_;    ///< of the newest checkpoint
   bool unsaved_ = false;  ///< a save has failed since, and that was said
   CheckpointStore store_;
+  std::string sinks_note_;  ///< where metrics go, of a run that kept its sinks; set as they open
   MetricWriter writer_;
   MemoryPlan plan_;
   HeldMemory held_;                ///< by part, as it begins and once it has learned

@@ -725,3 +725,30 @@ def test_several_seeds_go_on_as_they_began(engine, tmp_path):
     ]:
         done = engine(*change)
         assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+def test_a_resume_keeps_the_sinks_that_were_chosen(engine, tmp_path):
+    def files(run):
+        found = {"jsonl": "metrics.jsonl", "tensorboard": "events.out.tfevents.*", "prometheus": "metrics.prom"}
+        return {name for name, pattern in found.items() if list(run.glob(pattern))}
+
+    run, quick = tmp_path / "run", ["ppo", "cartpole", "--bare", "env.count=4", "ppo.rollout=16"]
+    assert engine("train", *quick, "train.steps=128", "--sinks", "console", "--out", run).returncode == 0
+    done = engine("train", "--resume", run, "train.steps=256")
+    assert done.returncode == 0 and "metrics go to console, as sinks.txt has it" in done.stdout, done.stdout
+    assert files(run) == set()
+    # those that a resume is given count from there on; it is seen all the same
+    assert engine("train", "--resume", run, "train.steps=384", "--sinks", "prometheus").returncode == 0
+    done = engine("train", "--resume", run, "train.steps=512")
+    assert done.returncode == 0 and "metrics go to prometheus, console" in done.stdout, done.stdout
+    assert files(run) == {"prometheus"}
+    done = engine("train", *quick, "train.steps=640", "--continue", "--out", run)
+    assert done.returncode == 0 and files(run) == {"prometheus"}, done.stderr
+
+
+def test_seeds_keep_the_sinks_that_were_chosen(engine, tmp_path):
+    group, quick = tmp_path / "group", ["ppo", "cartpole", "--bare", "env.count=4", "ppo.rollout=16"]
+    words = ["train", *quick, "train.steps=128", "--seeds", 2, "--sinks", "prometheus", "--out", group]
+    assert engine(*words).returncode == 0
+    assert engine("train", "--resume", group, "train.steps=256").returncode == 0
+    assert len(list(group.glob("seed-*/metrics.prom"))) == 2 and not list(group.glob("seed-*/metrics.jsonl"))

@@ -28,6 +28,7 @@
 #include "engine/run/given.h"
 #include "engine/run/run_settings.h"
 #include "engine/run/several_runs.h"
+#include "engine/train/session_sinks.h"
 #include "verbs/child.h"
 #include "verbs/json_number.h"
 #include "verbs/side_by_side.h"
@@ -452,6 +453,7 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
   const std::string folder = new_folder(experiment, request.out);
   write_atomic(folder + "/settings.yaml", experiment.table().yaml());
   write_atomic(folder + "/" + kGivenFile, request.given);
+  if (!request.sinks.empty()) write_atomic(folder + "/" + kSinksFile, sinks_text(request.sinks));
   Json json{{"algorithm", experiment.algo().name}, {"environment", experiment.env().name}};
   for (int64_t i = 0; i < request.count; ++i)
     json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});
@@ -468,7 +470,8 @@ RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string
       throw Error("[" + folder +
                   "] several seeds go on as they began, but for train.steps; leave out '" +
                   setting + "', or resume one of their runs");
-  Group group(folder, sinks);
+  Group group(folder, sinks.empty() ? chosen_sinks(folder) : sinks);
+  if (!sinks.empty()) write_atomic(folder + "/" + kSinksFile, sinks_text(sinks));
   return group.run(settings.empty() ? "" : settings.back());
 }
 

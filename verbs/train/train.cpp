@@ -46,7 +46,8 @@ Grammar grammar() {
            {"--listen", "[HOST:]PORT",
             "with machines=N: wait here for the others, on which `maglev join` is called"},
            {"--sinks", "NAMES",
-            "where metrics go, e.g. console,jsonl (default: all that are on by default)"}},
+            "where metrics go, e.g. console,jsonl (default: all that are on by default; a run that "
+            "is resumed keeps those it was given last, and the console)"}},
       .least = 0,
       .most = 2,
       .names = "<algorithm> <environment>",
