@@ -261,8 +261,11 @@ def test_actions_are_drawn_at_a_temperature(run, engine):
 @pytest.mark.parametrize(
     "words, said",
     [
+        (["--temperature", "0"], "--temperature must be a number above 0 and at most 1000, got '0'; "),
+        (["--temperature", "-1"], "--temperature must be a number above 0 and at most 1000, got '-1'; "),
+        (["--temperature", "1001"], "--temperature must be a number above 0 and at most 1000, got '1001'; "),
+        (["--temperature", "1x"], "--temperature must be a number above 0 and at most 1000, got '1x'; "),
         (["--temperature", "0"], "--actions mean"),
-        (["--temperature", "-1"], "--temperature must be a number from 0 to 1000"),
         (["--temperature", "2", "--actions", "mean"], "the same at every temperature"),
     ],
 )
@@ -303,3 +306,9 @@ def test_misspelled_players_and_runs_are_answered_with_near_ones(run, engine, tm
         done = engine("train", "ppo", "hockey_duel", f"train.opponents={opponents}", "--out", tmp_path / "none")
         assert done.returncode == 2 and f"did you mean {meant}" in done.stderr, done.stderr
         assert not (tmp_path / "none").exists()
+
+
+def test_rivals_are_of_games_of_two(engine):
+    done = engine("eval", "cartpole", "random", "--against", "random")
+    assert done.returncode == 2 and "--against is for games of two players, and cartpole has 1" in done.stderr
+    assert "train.opponents" not in done.stderr

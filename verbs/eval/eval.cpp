@@ -30,6 +30,7 @@
 #include "verbs/eval/over_seeds.h"
 #include "verbs/json_number.h"
 #include "verbs/notes.h"
+#include "verbs/play/temperature.h"
 #include "verbs/recording.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
@@ -126,7 +127,11 @@ nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
 std::string fixed(double x) { return std::isfinite(x) ? printed("%.2f", x) : "-"; }
 
 std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
-  if (const auto chosen = arguments.value("--against")) return split_list(*chosen, "--against");
+  const auto chosen = arguments.value("--against");
+  if (chosen && env.agents != 2)
+    throw Error("[eval] --against is for games of two players, and " + std::string(env.name) +
+                " has " + std::to_string(env.agents) + "; leave it out");
+  if (chosen) return split_list(*chosen, "--against");
   std::vector<std::string> names;
   if (env.agents == 2)
     for (const Bot& bot : env.bots) names.emplace_back(bot.name);
@@ -470,8 +475,7 @@ int run(const std::vector<std::string>& words) {
       arguments.choice<Actions>("--actions")
           .value_or(arguments.has("--quantile") || arguments.has("--temperature") ? Actions::sample
                                                                                   : Actions::both);
-  const auto temperature =
-      float(arguments.number("--temperature", 0, kMostTemperature).value_or(1));
+  const float temperature = play::temperature_given("eval", arguments).value_or(1);
   expect_drawn("eval", actions == Actions::mean ? ActMode::mean : ActMode::sample, temperature);
   if (arguments.has("--episodes") && arguments.has("--steps"))
     throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");

@@ -28,6 +28,7 @@
 #include "verbs/play/screen.h"
 #include "verbs/play/serve.h"
 #include "verbs/play/signals.h"
+#include "verbs/play/temperature.h"
 #include "verbs/recording.h"
 #include "verbs/table.h"
 #include "verbs/train/seed_runs.h"
@@ -170,12 +171,12 @@ int64_t usual_fps(const EnvSpec& spec, bool gif) {
 
 Manner manner_of(const Arguments& arguments, const EnvSpec& spec, bool human) {
   const bool gif = arguments.value("--record").value_or("").ends_with(".gif");
-  const auto temperature = arguments.number("--temperature", 0, kMostTemperature);
+  const auto temperature = temperature_given("play", arguments);
   const Manner manner{
       .human = human,
       .actions = arguments.choice<ActMode>("--actions")
                      .value_or(temperature ? ActMode::sample : ActMode::mean),
-      .temperature = float(temperature.value_or(1)),
+      .temperature = temperature.value_or(1),
       .episodes = arguments.integer("--episodes", 1, 1'000'000).value_or(1),
       .seed = arguments.integer("--seed", 0, int64_t(1) << 53).value_or(1),
       .fps = arguments.integer("--fps", 1, kMostFps).value_or(usual_fps(spec, gif))};
