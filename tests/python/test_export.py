@@ -190,6 +190,52 @@ def test_mistakes_are_told_in_a_line(run, engine, tmp_path):
     assert "broke off" in refusal(run, *checked, env={"MAGLEV_ONNX_PYTHON": str(python)})
 
 
+def test_nothing_is_written_where_the_check_cannot_run(run, engine, tmp_path):
+    model, python = tmp_path / "policy.onnx", tmp_path / "python"
+    words = ("export", run, "--onnx", model, "--check")
+    assert "cannot be started" in engine(*words, env={"MAGLEV_ONNX_PYTHON": "/nope"}).stderr
+    for status, said in ((1, "broke off"), (3, "pip install onnxruntime")):
+        python.write_text(f"#!/bin/sh\nexit {status}\n")
+        python.chmod(0o755)
+        done = engine(*words, env={"MAGLEV_ONNX_PYTHON": str(python)})
+        assert done.returncode == 2 and said in done.stderr and not model.exists(), done.stderr
+    # so that the same command may be given again
+    assert engine(*words, env=PYTHON).returncode == 0 and model.exists()
+
+
+def test_samples_never_replace_their_model(run, engine, tmp_path):
+    (tmp_path / "link.onnx").symlink_to("policy.onnx")
+    (tmp_path / "folder").symlink_to(tmp_path)
+    for other in ("policy.onnx", tmp_path / "policy.onnx", "./policy.onnx", "link.onnx", "folder/policy.onnx"):
+        done = engine("export", run, "--onnx", "policy.onnx", "--samples", other, cwd=tmp_path)
+        assert done.returncode == 2 and "--samples would replace the model" in done.stderr, done.stderr
+        assert not (tmp_path / "policy.onnx").exists()
+    # nor the one in the run's folder, whose name nobody gave
+    done = engine("export", run, "--samples", run / "policy.onnx")
+    assert done.returncode == 2 and "--samples would replace the model" in done.stderr, done.stderr
+
+
+def test_a_link_stays_and_what_it_points_at_is_written(run, engine, tmp_path):
+    link, model, round_ = (tmp_path / name for name in ("link.onnx", "model.onnx", "round.onnx"))
+    link.symlink_to("model.onnx")
+    for more in ((), ("--overwrite",)):
+        done = engine("export", run, "--onnx", link, *more)
+        assert done.returncode == 0 and str(model) in done.stdout, done.stderr
+        assert link.is_symlink() and not model.is_symlink()
+        onnx.load(model)
+    round_.symlink_to(round_)
+    done = engine("export", run, "--onnx", round_)
+    assert done.returncode == 2 and "leads round to itself" in done.stderr, done.stderr
+
+
+def test_a_checkpoint_that_is_not_there_comes_before_a_model_that_is(run, engine, tmp_path):
+    model = tmp_path / "policy.onnx"
+    model.write_text("mine")
+    for name in (model, run / "policy.onnx"):
+        done = engine("export", f"{run}@nope", "--onnx", name)
+        assert done.returncode == 2 and "unknown checkpoint 'nope'" in done.stderr, done.stderr
+
+
 def test_an_algorithm_whose_policy_is_no_function_of_tensors_is_told_so(examples, tmp_path):
     train(examples, tmp_path / "run", ["reinforce", "train.steps=256", "env.count=4"], "corridor")
     done = examples("export", tmp_path / "run")

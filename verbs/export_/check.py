@@ -1,4 +1,4 @@
-"""How far an exported model is from what the policy did: check.py MODEL SAMPLES [RETURNS].
+"""How far an exported model is from what the policy did: check.py MODEL SAMPLES [RETURNS]; alone, whether it can run.
 
 SAMPLES is what `maglev export RUN --samples FILE` writes. With RETURNS, by commas, of the policy's episodes, a model in 8
 bits plays as many. Exit status: 0 alike, 1 not, 3 a package is missing, 4 the model cannot be run.
@@ -144,6 +144,8 @@ def check_rounded(session, about, heads, samples, returns):
 
 
 def main():
+    if len(sys.argv) == 1:
+        return 0
     session, samples = session_of(sys.argv[1]), read_samples(sys.argv[2])
     about = session.get_modelmeta().custom_metadata_map
     heads = [int(head) for head in about.get("action_categories", "").split(",") if head]

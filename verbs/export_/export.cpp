@@ -196,21 +196,41 @@ std::string own_returns(RunPolicy& run) {
   return by_commas(evaluate(player, game, {.episodes = kJudgedEpisodes}).returns);
 }
 
-// `more`: what check.py takes besides
-int check(const std::string& model, const std::string& samples,
-          const std::vector<std::string>& more) {
+// `given`: what check.py takes; nothing: whether it can run is all that is asked
+int check(const std::vector<std::string>& given) {
   const char* named = std::getenv("MAGLEV_ONNX_PYTHON");
   const std::string python = named ? named : default_python();
-  std::vector<std::string> words{python, home_folder() + "/verbs/export_/check.py", model, samples};
-  words.insert(words.end(), more.begin(), more.end());
+  std::vector<std::string> words{python, home_folder() + "/verbs/export_/check.py"};
+  words.insert(words.end(), given.begin(), given.end());
   const int status = status_of(words);
   if (status == kNoRuntime)
     throw Error("[export] --check runs the model by onnxruntime, which " + python +
                 " does not have: " + python +
                 " -m pip install onnxruntime numpy; MAGLEV_ONNX_PYTHON names another Python");
-  if (status != 0 && status != kAnotherPolicy)
+  if (status != 0 && (status != kAnotherPolicy || given.empty()))
     throw Error("[export] the check broke off, what it said stands above");
   return status;
+}
+
+// where what is written as `name` comes to lie: behind links, which stay, also where nothing is
+// there yet. Throws Error.
+std::string behind_links(const std::string& name) {
+  constexpr int kMostLinks = 40;  // as many as the system follows
+  std::filesystem::path path = name;
+  for (int link = 0; link < kMostLinks; ++link) {
+    const std::string to = read_link(path.string());
+    if (to.empty()) return path.string();
+    path = path.parent_path() / to;
+  }
+  throw Error("[export] " + name + " is a link that leads round to itself; name another file");
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code error;
+  const auto whole = [](const std::string& name) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(name));
+  };
+  return whole(a) == whole(b) || std::filesystem::equivalent(a, b, error);
 }
 
 int run(const std::vector<std::string>& words) {
@@ -222,7 +242,9 @@ int run(const std::vector<std::string>& words) {
   const std::string& name = arguments.positional()[0];
   const auto named = run_named(name);
   if (!named) throw no_run(name);
-  const auto samples_file = arguments.output("--samples");
+  // a checkpoint that is not there comes before a model that is
+  if (named->checkpoint != "latest") checkpoint_of(named->folder, named->checkpoint);
+  auto samples_file = arguments.output("--samples");
   std::string file = arguments.output("--onnx").value_or("");
   if (!file.empty() && !file.ends_with(".onnx"))
     throw Error("[export] --onnx writes ONNX, into a name that ends in .onnx, got " + file);
@@ -232,6 +254,13 @@ int run(const std::vector<std::string>& words) {
       throw Error("[export] " + file +
                   " is there already; name another by --onnx, or replace it by --overwrite");
   }
+  file = behind_links(file);
+  if (samples_file) samples_file = behind_links(*samples_file);
+  if (samples_file && same_file(file, *samples_file))
+    throw Error("[export] --samples would replace the model, which goes to " + file +
+                "; name another file for the samples, e.g. samples.safetensors");
+  // before anything is written, so that the same command may be given again
+  if (arguments.has("--check")) check({});
 
   // as it acts where a model of it is all there is: on a processor, in f32
   const auto trained = experiment_of(named->folder);
@@ -277,7 +306,9 @@ int run(const std::vector<std::string>& words) {
                 policy_samples(run.policy(), run.experiment(), run.placement(), run.pool()));
   if (samples_file) std::printf("samples written to %s\n", samples.c_str());
   if (!arguments.has("--check")) return 0;
-  return check(file, samples, int8 ? std::vector{own_returns(run)} : std::vector<std::string>{});
+  std::vector<std::string> given{file, samples};
+  if (int8) given.push_back(own_returns(run));
+  return check(given);
 }
 
 }  // namespace
