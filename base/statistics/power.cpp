@@ -8,10 +8,22 @@
 
 namespace maglev {
 
-double power_of(double effect, int64_t n, double alpha) {
-  MAGLEV_ASSERT(n >= 2, "a deviation needs two values");
+double difference_error(Sizes n) { return std::sqrt(1 / double(n.first) + 1 / double(n.second)); }
+
+double degrees_of(Sizes n) {
+  const double a = double(n.first), b = double(n.second);
+  // exact for equal sizes, whose results are not to differ in their last bits
+  if (n.first == n.second) return 2 * a - 2;
+  const double sum = 1 / a + 1 / b;
+  return sum * sum / (1 / (a * a * (a - 1)) + 1 / (b * b * (b - 1)));
+}
+
+double power_of(double effect, int64_t n, double alpha) { return power_of(effect, {n, n}, alpha); }
+
+double power_of(double effect, Sizes n, double alpha) {
+  MAGLEV_ASSERT(n.first >= 2 && n.second >= 2, "a deviation needs two values");
   MAGLEV_ASSERT(alpha > 0 && alpha < 1, "alpha is a probability");
-  const double degrees = 2 * double(n) - 2, shift = std::abs(effect) * std::sqrt(double(n) / 2);
+  const double degrees = degrees_of(n), shift = std::abs(effect) / difference_error(n);
   const double critical = t_quantile(1 - alpha / 2, degrees);
   return 1 - noncentral_t_cdf(critical, degrees, shift) +
          noncentral_t_cdf(-critical, degrees, shift);
@@ -38,6 +50,10 @@ int64_t needed_values(double effect, double power, const std::function<double(in
 }
 
 double detectable_effect(int64_t n, double power, double alpha) {
+  return detectable_effect({n, n}, power, alpha);
+}
+
+double detectable_effect(Sizes n, double power, double alpha) {
   MAGLEV_ASSERT(power > 0 && power < 1, "a power is a probability");
   double low = 0, high = 1;
   while (power_of(high, n, alpha) < power) high *= 2;

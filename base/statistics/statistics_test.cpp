@@ -132,6 +132,16 @@ TEST(Power, is_statsmodels) {
   EXPECT_NEAR(detectable_effect(100), 0.3981391138964959, 2e-6);
 }
 
+// Welch's degrees by hand: (1/3 + 1/4)^2 / (1/18 + 1/48) of 3 and 4, in SciPy's nct
+TEST(Power, counts_both_sizes) {
+  EXPECT_NEAR(degrees_of({3, 4}), 4.454545454545454, 1e-12);
+  EXPECT_EQ(degrees_of({3, 3}), 4);
+  EXPECT_NEAR(power_of(2, {3, 4}), 0.5357679856210135, 1e-9);
+  EXPECT_NEAR(power_of(1, {30, 5}), 0.4004841958524898, 1e-9);
+  EXPECT_EQ(power_of(1.2, {5, 5}), power_of(1.2, 5));
+  EXPECT_NEAR(power_of(detectable_effect({3, 30}), {3, 30}), 0.8, 1e-9);
+}
+
 TEST(Samples, values_that_are_alike_have_no_deviation_whatever_their_digits) {
   for (const double value : {0.9, 0.1, 1.0 / 3, 1e-9, 123456.789})
     for (size_t n : {3, 7, 11, 40}) {

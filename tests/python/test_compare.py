@@ -50,6 +50,13 @@ def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_p
     assert report["pairs"][0]["power"] is None and report["pairs"][0]["needed_seeds"] is None
 
 
+def test_seeds_of_both_sides_count(engine, tmp_path):
+    few, many = [10, 11, 12], [10.5, 11.5, 12, 12]
+    (pair,) = compare(engine, group(tmp_path, "few", few), group(tmp_path, "many", many))["pairs"]
+    assert "; 3 and 4 seeds find one of 5.13 deviations" in pair["verdict"] and pair["verdict"].endswith(" each"), pair
+    assert pair["detectable_effect"] == pytest.approx(5.13, abs=0.01)
+
+
 def test_settings_that_differ_are_noted(engine, tmp_path):
     a, b = group(tmp_path, "a", [10, 11, 12]), group(tmp_path, "b", [1, 2, 3])
     # without their settings, nothing is said of them

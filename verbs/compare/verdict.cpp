@@ -6,7 +6,6 @@
 
 #include "base/core/printed.h"
 #include "base/statistics/distributions.h"
-#include "base/statistics/power.h"
 
 namespace maglev::verbs::compare {
 namespace {
@@ -16,7 +15,7 @@ constexpr double kPower = 0.8;
 std::string short_number(double x) { return printed("%.3g", x); }
 
 // that no difference was shown, and why
-std::string none_text(const Pair& pair, const PowerAnalysis& power, size_t values,
+std::string none_text(const Pair& pair, const PowerAnalysis& power, Sizes values,
                       double confidence) {
   // which of the two conditions was not met: p may be small beside this
   const std::string limit = short_number(1 - confidence);
@@ -24,12 +23,15 @@ std::string none_text(const Pair& pair, const PowerAnalysis& power, size_t value
                          ? "no difference is shown: Holm's p is below " + limit +
                                ", but the intervals of the two means overlap"
                          : "no difference is shown: Holm's p is not below " + limit;
+  const bool alike = values.first == values.second;
   if (std::isfinite(power.detectable))
-    text += "; " + std::to_string(values) + " seeds each find one of " +
-            short_number(power.detectable) + " deviations four times in five";
+    text += "; " + std::to_string(values.first) +
+            (alike ? " seeds each" : " and " + std::to_string(values.second) + " seeds") +
+            " find one of " + short_number(power.detectable) + " deviations four times in five";
   if (std::isfinite(pair.effect.g) && pair.effect.g != 0)
     text += ", this one of " + short_number(std::abs(pair.effect.g)) + " would take " +
-            (power.needed > 0 ? std::to_string(power.needed) : "more than a million");
+            (power.needed > 0 ? std::to_string(power.needed) : "more than a million") +
+            (alike ? "" : " each");
   return text;
 }
 
@@ -79,28 +81,31 @@ Finding finding_of(const Pair& pair, std::span<const double> first, std::span<co
   return pair.welch.difference > 0 ? Finding::higher : Finding::lower;
 }
 
-double finding_alpha(int64_t n, size_t pairs, double confidence) {
-  const double half = t_quantile((1 + confidence) / 2, double(n - 1));
-  const double apart = 2 * t_cdf(-std::sqrt(2.0) * half, 2 * double(n) - 2);
+double finding_alpha(Sizes n, size_t pairs, double confidence) {
+  const auto half = [&](int64_t values) {
+    return t_quantile((1 + confidence) / 2, double(values - 1)) / std::sqrt(double(values));
+  };
+  const double t = (half(n.first) + half(n.second)) / difference_error(n);
+  const double apart = 2 * t_cdf(-t, degrees_of(n));
   return std::min((1 - confidence) / double(std::max<size_t>(1, pairs)), apart);
 }
 
-PowerAnalysis power_analysis(const Pair& pair, size_t values, size_t pairs, double confidence) {
+PowerAnalysis power_analysis(const Pair& pair, Sizes values, size_t pairs, double confidence) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   PowerAnalysis found{.detectable = kUnknown, .achieved = kUnknown, .needed = 0};
-  const auto alpha = [&](int64_t n) { return finding_alpha(n, pairs, confidence); };
-  const int64_t n = int64_t(values);
-  if (n >= 2) found.detectable = detectable_effect(n, kPower, alpha(n));
+  const auto alpha = [&](Sizes n) { return finding_alpha(n, pairs, confidence); };
+  const bool enough = values.first >= 2 && values.second >= 2;
+  if (enough) found.detectable = detectable_effect(values, kPower, alpha(values));
   if (const double effect = pair.effect.g; std::isfinite(effect) && effect != 0) {
-    if (n >= 2) found.achieved = power_of(std::abs(effect), n, alpha(n));
-    found.needed = needed_values(effect, kPower, alpha);
+    if (enough) found.achieved = power_of(std::abs(effect), values, alpha(values));
+    found.needed = needed_values(effect, kPower, [&](int64_t n) { return alpha({n, n}); });
   }
   return found;
 }
 
 Verdict verdict_of(const Pair& pair, const Side& first, const Side& second, size_t pairs,
                    double confidence) {
-  const size_t values = std::min(first.values.size(), second.values.size());
+  const Sizes values{int64_t(first.values.size()), int64_t(second.values.size())};
   Verdict verdict{.finding = finding_of(pair, first.values, second.values, confidence),
                   .power = power_analysis(pair, values, pairs, confidence),
                   .text = {}};
