@@ -1,5 +1,6 @@
 #include "base/metrics/rows.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -125,14 +126,40 @@ bool MetricReader::read_any(std::string_view line) {
   return true;
 }
 
-void each_metric_row(const std::string& folder,
-                     const std::function<void(const MetricReader&)>& take) {
+int64_t each_metric_row(const std::string& folder,
+                        const std::function<void(const MetricReader&)>& take) {
   const std::string path = folder + "/" + kMetricsFile;
-  if (!path_exists(path)) return;
+  if (!path_exists(path)) return 0;
   MetricReader reader;
+  int64_t left_out = 0;
   read_lines(path, [&](std::string_view line) {
     if (reader.read(line)) take(reader);
+    else ++left_out;
   });
+  return left_out;
+}
+
+LastRow last_metric_row(const std::string& folder) {
+  constexpr uint64_t kFirstBytes = 1 << 16, kMostBytes = 1 << 24;
+  const std::string path = folder + "/" + kMetricsFile;
+  if (!path_exists(path)) return {};
+  const FileReader file(path);
+  // more of the end, until a row with a return is in it
+  for (uint64_t bytes = kFirstBytes;; bytes *= 16) {
+    const uint64_t size = std::min(bytes, file.bytes());
+    std::string text(size, '\0');
+    file.read(file.bytes() - size, std::as_writable_bytes(std::span(text)));
+    LastRow last;
+    bool returns = false;
+    MetricReader reader;
+    size_t begin = 0;
+    for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+      if (!reader.read(std::string_view(text).substr(begin, end - begin))) continue;
+      last.step = std::max(last.step, reader.step());
+      if (reader.has("return_mean")) last.return_mean = reader.value("return_mean"), returns = true;
+    }
+    if (returns || size == file.bytes() || bytes >= kMostBytes) return last;
+  }
 }
 
 }  // namespace maglev

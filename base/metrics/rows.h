@@ -3,7 +3,9 @@
 // for what is not finite. Everybody who reads it reads it here.
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,9 +56,19 @@ class MetricReader {
   std::unordered_map<std::string, size_t, Hash, std::equal_to<>> numbers_;
 };
 
-/// Calls `take` with each row of the run in `folder`, in order; lines that are no rows, such as a
-/// last one that a kill cut off, are left out. Nothing where there is no file. Throws Error.
-void each_metric_row(const std::string& folder,
-                     const std::function<void(const MetricReader&)>& take);
+/// Calls `take` with each row of the run in `folder`, in order, and returns how many lines were left
+/// out for they are no rows; a last one that a kill cut off is not among them. Nothing where there is
+/// no file. Throws Error.
+int64_t each_metric_row(const std::string& folder,
+                        const std::function<void(const MetricReader&)>& take);
+
+/// Where a run's rows end.
+struct LastRow {
+  double step = -1;  ///< -1: there is none
+  /// Of the last row that has one, which events have not; NaN: no episode has ended.
+  double return_mean = std::numeric_limits<double>::quiet_NaN();
+};
+/// Reads the end of the file alone. Throws Error.
+LastRow last_metric_row(const std::string& folder);
 
 }  // namespace maglev

@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "base/core/file.h"
+#include "tests/folder.h"
+
 namespace maglev {
 namespace {
 
@@ -29,6 +32,35 @@ TEST(MetricReader, reads_names_and_numbers_in_order) {
   EXPECT_FALSE(reader.has("note"));
   ASSERT_TRUE(reader.read(kLine));
   EXPECT_EQ(reader.columns()[5], "eval/return_mean");
+}
+
+TEST(MetricReader, counts_what_is_no_row) {
+  const std::string folder = test_folder(), path = folder + "/" + kMetricsFile;
+  remove_path(path);
+  EXPECT_EQ(each_metric_row(folder, [](const MetricReader&) {}), 0);
+  // one line is damaged, and a kill cut the last one off
+  write_atomic(path, "{\"step\": 1}\n{\"step\": 2, \"retu\n{\"step\": 3}\n{\"step\": 4");
+  int rows = 0;
+  EXPECT_EQ(each_metric_row(folder, [&](const MetricReader&) { ++rows; }), 1);
+  EXPECT_EQ(rows, 2);
+}
+
+TEST(MetricReader, knows_where_rows_end) {
+  const std::string folder = test_folder(), path = folder + "/" + kMetricsFile;
+  const auto ends = [&](const std::string& text) {
+    write_atomic(path, text);
+    return last_metric_row(folder);
+  };
+  remove_path(path);
+  EXPECT_EQ(last_metric_row(folder).step, -1);
+  EXPECT_EQ(ends("").step, -1);
+  EXPECT_TRUE(std::isnan(ends("{\"step\": 5, \"return_mean\": null}\n").return_mean));
+  // events have no return, however many there are behind the last row; what was cut off counts not
+  std::string text = "{\"step\": 1, \"return_mean\": 2}\n{\"step\": 64, \"return_mean\": 7.5}\n";
+  for (int i = 0; i < 5000; ++i) text += "{\"step\": 65, \"seconds\": 1, \"eval/x\": 3}\n";
+  const LastRow last = ends(text + "{\"step\": 99, \"return_mean\": 1");
+  EXPECT_EQ(last.step, 65);
+  EXPECT_EQ(last.return_mean, 7.5);
 }
 
 TEST(MetricReader, tells_rows_from_what_is_none) {

@@ -15,6 +15,7 @@
 #include "base/core/shell_word.h"
 #include "base/core/thread_pool.h"
 #include "base/core/words.h"
+#include "base/metrics/rows.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/given.h"
 #include "engine/run/several_runs.h"
@@ -26,6 +27,7 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMaxSmallFileBytes = 1 << 20;
 constexpr const char* kLock = "run.lock";
+constexpr double kMostSteps = 9e15;  // beyond it doubles leave whole numbers out
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -326,6 +328,21 @@ std::string read_config(const std::string& run) {
   return read_file(run + "/config.yaml", kMaxSmallFileBytes);
 }
 
+namespace {
+
+// a run writes its status every ten seconds, and rows as they come: what a kill leaves is behind them
+void look_at_rows(const std::string& run, RunStatus& status) {
+  try {
+    const LastRow last = last_metric_row(run);
+    if (last.step <= double(status.steps) || last.step > kMostSteps) return;
+    status.steps = int64_t(last.step), status.return_mean = last.return_mean;
+  } catch (const Error&) {
+    // rows that cannot be read tell nothing besides
+  }
+}
+
+}  // namespace
+
 RunStatus read_status(const std::string& run) {
   std::string path = run + "/run.json";
   RunStatus s;
@@ -353,6 +370,7 @@ RunStatus read_status(const std::string& run) {
   // here
   if (s.state == "running" && s.host == host_name() && !FileLock::held(run + "/" + kLock))
     s.state = "killed";
+  if (s.state != "finished") look_at_rows(run, s);
   return s;
 }
 

@@ -185,6 +185,24 @@ TEST_F(Runs, a_run_whose_process_was_killed_is_listed_as_killed) {
   EXPECT_EQ(RunDir::open(root_ + "/x").path(), root_ + "/x") << "and it can be continued";
 }
 
+TEST_F(Runs, a_run_that_did_not_finish_came_as_far_as_its_last_row) {
+  RunDir run = create("x");
+  run.write_status(status("running", 1e9));
+  const auto found = [&](const std::string& rows) {
+    write_atomic(run.path() + "/metrics.jsonl", rows);
+    const RunStatus now = read_status(run.path());
+    return std::pair(now.steps, now.return_mean);
+  };
+  const std::string row = "{\"step\": 8, \"return_mean\": 31.5}\n";
+  EXPECT_EQ(found(row), std::pair(int64_t(8), 31.5));
+  EXPECT_EQ(found(row + "{\"step\": 9, \"return_mean\": 3"), std::pair(int64_t(8), 31.5));
+  // the status is the newer one, or there are no rows to read
+  EXPECT_EQ(found("{\"step\": 4, \"return_mean\": 31.5}\n"), std::pair(int64_t(5), 20.5));
+  EXPECT_EQ(found("\xff\n"), std::pair(int64_t(5), 20.5));
+  run.write_status(status("finished", 1e9));
+  EXPECT_EQ(found(row), std::pair(int64_t(5), 20.5));
+}
+
 TEST_F(Runs, the_list_is_newest_first_and_shows_what_cannot_be_read) {
   { create("old").write_status(status("finished", 1e9)); }
   { create("new").write_status(status("stopped", 2e9)); }
