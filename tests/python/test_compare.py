@@ -1,9 +1,12 @@
 """maglev compare: groups of runs by their seeds, as a user calls it."""
 
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
+from conftest import ENGINE
 
 
 def make_run(folder, values, column="return_mean", env="cartpole"):
@@ -115,6 +118,58 @@ def test_seeds_of_one_command_are_a_group(engine, tmp_path):
     report = compare(engine, folder)
     assert len(report["groups"][0]["values"]) == 3 and report["pairs"] == []
     assert report["groups"][0]["interval"][0] < report["groups"][0]["mean"]
+
+
+def test_seeds_that_are_not_there_yet_are_told(engine, tmp_path):
+    folder = tmp_path / "seeds"
+    make_run(folder / "seed-1", [1.0, 2.0])
+    seeds = [{"seed": 1, "state": "finished"}, {"seed": 2, "state": "waiting"}]
+    (folder / "seeds.json").write_text(json.dumps({"algorithm": "ppo", "environment": "cartpole", "seeds": seeds}))
+    said = f"1 of the 2 seeds of {folder} has trained, and no other counts"
+    assert f"note: {said}\n" in engine("compare", folder).stdout
+    assert compare(engine, folder)["groups"][0]["notes"] == [said]
+    assert engine("runs", folder).stdout.endswith(f"1 of the 2 seeds of {folder} has begun\n")
+    make_run(folder / "seed-2", [1.0, 2.0])
+    assert "note" not in engine("compare", folder).stdout and "begun" not in engine("runs", folder).stdout
+
+
+def test_rows_that_cannot_be_read_are_told(engine, tmp_path):
+    run = make_run(tmp_path / "run", [float(i) for i in range(1, 21)])
+    metrics = run / "metrics.jsonl"
+    lines = metrics.read_text().splitlines()
+    metrics.write_text("".join(line[: 99 if i < 10 else 9] + "\n" for i, line in enumerate(lines)))
+    said = f"10 of 20 rows of {metrics} cannot be read, and the others end at step 1000 of 2000"
+    (group,) = compare(engine, run)["groups"]
+    assert group["values"] == [pytest.approx(9.5)] and group["notes"] == [said]
+    assert f"note: {said}\n" in engine("compare", run).stdout
+    # one in the middle, and an end that was cut off whole
+    metrics.write_text("\n".join(lines[:5] + ["{"] + lines[6:]) + "\n")
+    assert compare(engine, run)["groups"][0]["notes"] == [f"1 of 20 rows of {metrics} cannot be read"]
+    metrics.write_text("\n".join(lines[:5]) + "\n")
+    assert compare(engine, run)["groups"][0]["notes"] == [f"rows of {metrics} end at step 500 of 2000"]
+    for text, said in (("{\n" * 3, "none of its 3 rows can be read"), ("", "holds no row yet")):
+        metrics.write_text(text)
+        done = engine("compare", run)
+        assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_a_killed_run_came_as_far_as_its_last_row(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["train", "ppo", "cartpole", "train.steps=30000000", "train.log_every=2000", "threads=1"]
+    with subprocess.Popen([ENGINE, *words, "--sinks", "jsonl", "--out", run], stdout=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 30
+        while not (run / "metrics.jsonl").exists() or (run / "metrics.jsonl").read_text().count("\n") < 4:
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.02)
+        going = engine("runs", run).stdout.splitlines()[1].split()
+        process.kill()
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    # as it was told at the beginning: every ten seconds it is told anew
+    assert json.loads((run / "run.json").read_text())["steps"] < last["step"]
+    assert going[3] == "running" and int(going[4]) > 0
+    killed = engine("runs", run).stdout.splitlines()[1].split()
+    assert killed[3:6] == ["killed", str(last["step"]), f"{last['return_mean']:.2f}"]
+    assert f" {last['step']} " in engine("compare", run).stdout
 
 
 def test_what_is_wrong_is_said_in_a_line(engine, tmp_path):

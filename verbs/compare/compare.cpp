@@ -125,6 +125,7 @@ Json group_json(const Group& group, const Summary& s) {
           {"algorithm", group.algo},
           {"environment", group.env},
           {"values", group.values},
+          {"notes", group.notes},
           {"mean", finite_or_null<Json>(s.spread.mean)},
           {"std", finite_or_null<Json>(s.spread.deviation)},
           {"interval", bounds(s.spread.interval)},
@@ -185,6 +186,7 @@ void print_head(const Metric& metric, const std::vector<Group>& groups,
     }
     if (!group.unfinished.empty())
       std::printf("note: %s has not finished\n", group.unfinished.c_str());
+    for (const std::string& note : group.notes) std::printf("note: %s\n", note.c_str());
   }
   if (!told.empty()) std::printf("note: settings that differ: %s\n", differing_text(told).c_str());
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <tuple>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
@@ -35,10 +36,18 @@ void add_runs(const std::string& folder, Group& group) {
     group.runs.push_back(folder);
     return;
   }
-  const size_t before = group.runs.size();
+  int64_t trained = 0;
   for (const std::string& run : train::seed_runs(folder))
-    if (path_exists(metrics_of(run))) group.runs.push_back(run);
-  if (group.runs.size() == before) throw missing("has no seed that trained");
+    if (path_exists(metrics_of(run))) group.runs.push_back(run), ++trained;
+  if (trained == 0) throw missing("has no seed that trained");
+  try {
+    if (const int64_t all = train::seeds_group(folder).count; trained < all)
+      group.notes.push_back(std::to_string(trained) + " of the " + std::to_string(all) +
+                            " seeds of " + folder + (trained == 1 ? " has" : " have") +
+                            " trained, and no other counts");
+  } catch (const Error&) {
+    // a damaged seeds.json does not say how many there are to be
+  }
 }
 
 std::string kind_of(const RunStatus& status) { return status.algo + " on " + status.env; }
@@ -85,20 +94,56 @@ void expect_each_once(const std::vector<Group>& groups) {
 // rounded up to whole ones
 std::string whole_percent(double share) { return printed("%.0f", std::ceil(100 * share - 1e-9)); }
 
-double value_of(const std::string& run, const Metric& metric) {
-  std::vector<std::pair<double, double>> found;  // step and value
-  std::set<std::string> columns;
+// the rows of a run, as far as they can be read
+struct Rows {
+  std::vector<std::pair<double, double>> found = {};  ///< step and value, where it is finite
+  std::set<std::string> columns = {};
   double last_step = 0;
-  each_metric_row(run, [&](const MetricReader& row) {
-    last_step = std::max(last_step, row.step());
-    if (columns.size() < row.columns().size())
-      columns = {row.columns().begin(), row.columns().end()};
-    if (row.has(metric.column) && std::isfinite(row.value(metric.column)))
-      found.emplace_back(row.step(), row.value(metric.column));
+  int64_t read = 0, unreadable = 0;
+};
+
+Rows rows_of(const std::string& run, const std::string& column) {
+  Rows rows;
+  rows.unreadable = each_metric_row(run, [&](const MetricReader& row) {
+    ++rows.read;
+    rows.last_step = std::max(rows.last_step, row.step());
+    if (rows.columns.size() < row.columns().size())
+      rows.columns = {row.columns().begin(), row.columns().end()};
+    if (row.has(column) && std::isfinite(row.value(column)))
+      rows.found.emplace_back(row.step(), row.value(column));
   });
+  if (rows.read == 0)
+    throw Error("[compare] " + metrics_of(run) +
+                (rows.unreadable > 0
+                     ? ": none of its " + std::to_string(rows.unreadable) +
+                           " rows can be read; leave the run out, or bring the file back"
+                     : " holds no row yet; leave the run out, or wait for its first one"));
+  return rows;
+}
+
+// rows that are not there: the end of a run is then that of those which are
+void note_missing(const std::string& run, const Rows& rows, Group& group) {
+  std::string note;
+  if (rows.unreadable > 0)
+    note = std::to_string(rows.unreadable) + " of " + std::to_string(rows.read + rows.unreadable) +
+           " rows of " + metrics_of(run) + " cannot be read";
+  if (path_exists(run + "/run.json")) {
+    const RunStatus status = read_status(run);
+    // one that goes on, or was stopped, has steps behind its last row
+    if (double(status.steps) > rows.last_step && (!note.empty() || status.state == "finished"))
+      note += (note.empty() ? "rows of " + metrics_of(run) : ", and the others") + " end at step " +
+              printed("%.0f", rows.last_step) + " of " + std::to_string(status.steps);
+  }
+  if (!note.empty()) group.notes.push_back(note);
+}
+
+double value_of(const std::string& run, const Metric& metric, Group& group) {
+  const Rows rows = rows_of(run, metric.column);
+  const auto& [found, columns, last_step] = std::tie(rows.found, rows.columns, rows.last_step);
   if (!columns.contains(metric.column))
     throw Error("[compare] " + run + ": " +
                 unknown_name("metric", metric.column, {columns.begin(), columns.end()}));
+  note_missing(run, rows, group);
   double sum = 0, count = 0;
   for (const auto& [step, value] : found) {
     if (metric.over > 0 && step < (1 - metric.over) * last_step) continue;
@@ -175,7 +220,7 @@ std::string usual_column(const std::vector<Group>& groups) {
 void read_values(std::vector<Group>& groups, const Metric& metric) {
   for (Group& group : groups) {
     group.values.clear();
-    for (const std::string& run : group.runs) group.values.push_back(value_of(run, metric));
+    for (const std::string& run : group.runs) group.values.push_back(value_of(run, metric, group));
   }
 }
 

@@ -13,6 +13,7 @@ struct Group {
   std::string algo, env;            ///< of its runs
   std::string steps;                ///< each took, "8000" or "8000 to 9000"
   std::string unfinished;           ///< the first run that trains yet or was stopped; empty: none
+  std::vector<std::string> notes;   ///< what its figures lack: seeds that are not there, rows
   std::vector<std::string> runs;    ///< folders
   std::vector<double> values = {};  ///< one a run
   /// What its runs' config.yaml say, by setting: each value that some run has. Seeds and threads are
@@ -39,8 +40,8 @@ struct Metric {
 /// The column that is compared where none was named: evaluations' mean return where every run has
 /// some, else that of training.
 std::string usual_column(const std::vector<Group>& groups);
-/// Fills each group's values. Throws Error where a run has no such column, with near names, or no
-/// finite value in that share.
+/// Fills each group's values, and notes which rows are missing. Throws Error where no row of a run
+/// can be read, where a run has no such column, with near names, or no finite value in that share.
 void read_values(std::vector<Group>& groups, const Metric& metric);
 
 }  // namespace maglev::verbs::compare

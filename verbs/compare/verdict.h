@@ -39,8 +39,7 @@ Finding finding_of(const Pair& pair, std::span<const double> first, std::span<co
 /// The chance of error that a t-test may have to be as strict as a finding of higher or lower is,
 /// where `pairs` are tested at once: means with like deviations whose intervals touch differ by the
 /// halves of both. Deviations that are seen are unlike, and their intervals part a little sooner:
-/// from three values each on, what is
-/// found is 1 to 6 % less than is said.
+/// from three values each on, what is found is 1 to 6 % less than is said.
 double finding_alpha(Sizes n, size_t pairs, double confidence);
 
 /// What a comparison of so many values is able to find, by a t-test as strict as a finding.

@@ -14,6 +14,7 @@
 #include "verbs/arguments.h"
 #include "verbs/sweep/board.h"
 #include "verbs/table.h"
+#include "verbs/train/seed_runs.h"
 #include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
@@ -49,6 +50,15 @@ void list_below(const std::string& folder, const std::string& prefix, int depth,
   }
 }
 
+// seeds that have not begun have no row
+void tell_seeds(const std::string& folder) {
+  const auto begun = int64_t(train::seed_runs(folder).size());
+  const int64_t all = train::seeds_group(folder).count;
+  if (begun < all)
+    std::printf("%ld of the %ld seeds of %s %s begun\n", long(begun), long(all),
+                without_slashes(folder).c_str(), begun == 1 ? "has" : "have");
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder or run]"});
   if (arguments.help()) return arguments.print_help();
@@ -75,6 +85,7 @@ int run(const std::vector<std::string>& words) {
                row.status.updated > 0 ? age_text(row.age_s) + " ago" : "-"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
+  if (is_seeds(root)) tell_seeds(root);
   return 0;
 }
 
