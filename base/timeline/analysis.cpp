@@ -276,7 +276,8 @@ class Analyst {
 
   void add_device_spans(const Timeline& timeline, const Launches& launches, int64_t from,
                         int64_t to) {
-    for (const Span& span : timeline.spans) {
+    for (size_t i = 0; i < timeline.spans.size(); ++i) {
+      const Span& span = timeline.spans[i];
       if (!on_device(span.kind) || span.end < from || span.begin >= to) continue;
       const int64_t length = std::min(span.end, to) - std::max(span.begin, from);
       NamedTime& time = time_of_name(tables_.kernels, span.name);
@@ -284,7 +285,15 @@ class Analyst {
       time.self += length;
       if (span.kind == SpanKind::device_copy) add_copy(timeline, span, length);
       ++device_spans_, before_launch_ += launches.begins_before_launch(span);
+      unlaunched_ += span.link == 0;
+      twice_ += i > 0 && is_again(span, timeline.spans[i - 1]);
     }
+  }
+
+  // a stream does one thing at a time: what is there again was written twice
+  static bool is_again(const Span& span, const Span& before) {
+    return span.length() > 0 && span.track == before.track && span.name == before.name &&
+           span.begin == before.begin && span.end == before.end;
   }
 
   // of what asked, and not of the operation that only asks
@@ -410,6 +419,13 @@ class Analyst {
           (unsigned long long)before_launch_, (unsigned long long)device_spans_);
       doubts.push_back(text);
     }
+    if (double(unlaunched_) > kShareOff * double(device_spans_))
+      doubts.push_back(std::to_string(unlaunched_) + " of " + std::to_string(device_spans_) +
+                       " operations of a device have no launch: what the host waits for and what "
+                       "a device is idle for is not known");
+    if (double(twice_) > kShareOff * double(device_spans_))
+      doubts.push_back(std::to_string(twice_) + " of " + std::to_string(device_spans_) +
+                       " operations of a device are there twice: their times count twice");
   }
 
   Analysis& analysis_;
@@ -423,7 +439,7 @@ class Analyst {
   size_t main_ = 0;
   bool several_ = false;
   int64_t from_ = 0, to_ = 0, out_of_place_ = 0;
-  uint64_t device_spans_ = 0, before_launch_ = 0;
+  uint64_t device_spans_ = 0, before_launch_ = 0, unlaunched_ = 0, twice_ = 0;
   std::vector<UsedTime> threads_;
   // by the thread that leads: the threads of its process, and its use
   std::map<size_t, std::vector<size_t>> processes_;

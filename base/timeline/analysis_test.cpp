@@ -368,6 +368,22 @@ TEST(TraceAnalysis, says_when_it_cannot_be_relied_on) {
   EXPECT_TRUE(contains(analysed(early.array()).doubts.at(0), "clocks"));
 }
 
+TEST(TraceAnalysis, operations_of_a_device_without_a_launch_or_written_twice_are_doubted) {
+  const auto two = [](const std::string& second, int64_t begin, int times = 1) {
+    TraceText trace;
+    trace.span("cuda_runtime", "cudaLaunchKernel", 1, 1, 0, 5, "\"correlation\":1");
+    for (int i = 0; i < times; ++i)
+      trace.span("kernel", "k", 0, 7, 10, 5, "\"correlation\":1")
+          .span("kernel", "k", 0, 7, begin, 5, second);
+    return analysed(trace.array()).doubts;
+  };
+  EXPECT_EQ(two("\"correlation\":1", 15).size(), 0u);
+  EXPECT_TRUE(contains(two("", 15).at(0), "1 of 2 operations of a device have no launch"));
+  const auto twice = two("\"correlation\":1", 20, 2);
+  ASSERT_EQ(twice.size(), 1u);
+  EXPECT_TRUE(contains(twice[0], "2 of 4 operations of a device are there twice")) << twice[0];
+}
+
 TEST(TraceAnalysis, a_critical_path_is_as_long_as_its_iteration) {
   for (const TraceText& trace : {device_trace(), device_trace("wait", "wait", "\"on\":\"pool\""),
                                  stages_of_two_iterations()}) {

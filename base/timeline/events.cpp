@@ -473,7 +473,17 @@ std::string unescaped(std::string_view text) {
       plain += c;
     }
   }
-  return plain;
+  return without_controls(plain);
+}
+
+std::string without_controls(std::string text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (byte(i) < 0x20 || byte(i) == 0x7f) text[i] = ' ';
+    if (byte(i) == 0xc2 && i + 1 < text.size() && byte(i + 1) >= 0x80 && byte(i + 1) < 0xa0)
+      text.replace(i, 2, " ");
+  }
+  return text;
 }
 
 std::string microseconds_text(int64_t ns) {

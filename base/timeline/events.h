@@ -63,8 +63,11 @@ struct TraceFile {
 /// there is no regular file, or one that is no trace.
 TraceFile read_trace(const std::string& path, const std::function<void(const TraceEvent&)>& take);
 
-/// A text of an event with its escapes replaced.
+/// A text of an event with its escapes replaced, without control characters.
 std::string unescaped(std::string_view text);
+/// Control characters become spaces: a NUL ends a text for whoever prints it, and others move a
+/// terminal's cursor. Those of Latin-1's second half are among them, as UTF-8.
+std::string without_controls(std::string text);
 /// A time as events have it, 1234567 ns as "1234.567".
 std::string microseconds_text(int64_t ns);
 

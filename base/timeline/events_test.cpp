@@ -80,6 +80,12 @@ TEST_F(TraceReading, undoes_escapes_and_knows_their_end) {
   EXPECT_EQ(events[1].name, "\xc3\xa9 ");
 }
 
+TEST_F(TraceReading, control_characters_of_names_are_spaces) {
+  EXPECT_EQ(unescaped(R"(a\u0000b\u001b[31m\u009bc\u007f)"), "a b [31m c ");
+  EXPECT_EQ(unescaped(std::string("a\0b\x1b\xc2\x9b\\\x1b", 8)), "a b   ");
+  EXPECT_EQ(unescaped("\xc2\xa0\xc3\x9b"), "\xc2\xa0\xc3\x9b");
+}
+
 TEST_F(TraceReading, takes_what_is_whole_of_a_torn_file) {
   TraceText trace;
   for (int i = 0; i < 3; ++i) trace.span("cpu_op", "op", 1, 1, i, 1);

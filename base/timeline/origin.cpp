@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/timeline/events.h"
+
 namespace maglev {
 namespace {
 
@@ -14,7 +16,8 @@ using Json = nlohmann::json;
 constexpr double kMostCount = 1e18;
 
 std::string text(const Json& from, const char* key) {
-  return from.contains(key) && from[key].is_string() ? from[key].get<std::string>() : std::string();
+  if (!from.contains(key) || !from[key].is_string()) return "";
+  return without_controls(from[key].get<std::string>());
 }
 
 double real(const Json& from, const char* key) {

@@ -280,8 +280,8 @@ uint32_t TimelineReader::track_of(const TraceEvent& event) {
   const auto number = uint32_t(timeline_.tracks.size());
   tracks_.emplace(key_, number);
   Track track;
-  track.process = key_.substr(0, key_.find('\n'));
-  track.thread = key_.substr(key_.find('\n') + 1);
+  track.process = unescaped(event.process.substr(0, 128));
+  track.thread = unescaped(event.thread.substr(0, 128));
   timeline_.tracks.push_back(std::move(track));
   open_.emplace_back();
   return number;
@@ -301,9 +301,9 @@ void TimelineReader::metadata(const TraceEvent& event) {
   if (started_ || event.arg_name.empty()) return;
   const std::string name = unescaped(event.arg_name.substr(0, kMostNameBytes));
   if (event.name == "thread_name" && thread_names_.size() < limits_.tracks)
-    thread_names_.emplace(std::string(event.process) + '\n' + std::string(event.thread), name);
+    thread_names_.emplace(unescaped(event.process) + '\n' + unescaped(event.thread), name);
   if (event.name == "process_name" && process_names_.size() < limits_.tracks)
-    process_names_.emplace(std::string(event.process), name);
+    process_names_.emplace(unescaped(event.process), name);
 }
 
 }  // namespace maglev

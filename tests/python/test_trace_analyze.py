@@ -73,6 +73,31 @@ def test_reads_a_torn_trace_and_says_so(engine, tmp_path):
     assert not report["reliable"] and "middle" in report["doubts"][0]
 
 
+def test_a_name_with_control_characters_ends_no_report(engine, tmp_path):
+    path = tmp_path / "x.json"
+    event = {"ph": "X", "name": "a\0b\x1b[31m", "cat": "cpu_op", "ts": 1, "dur": 2, "pid": "p\x1b", "tid": 1}
+    path.write_text(json.dumps({"traceEvents": [event]}))
+    text = engine("trace", "analyze", path).stdout
+    assert "Critical path" in text and text.count("a b [31m") == 3 and "\0" not in text and "\x1b" not in text
+    (operation,) = json.loads(engine("trace", "analyze", path, "--json").stdout)["operations"]
+    assert operation["name"] == "a b [31m"
+
+
+@pytest.mark.parametrize("wrong", ["no launch", "there twice"])
+def test_a_device_whose_operations_are_not_to_be_relied_on_is_told(wrong, engine, tmp_path):
+    path = tmp_path / "x.json"
+    events = [{"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#0", "ts": 0, "dur": 1000, "pid": 1, "tid": 1}]
+    for i in range(4):
+        link = {"correlation": i + 1}
+        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1}
+        kernel = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7}
+        events += [launch | {"ts": 200 * i, "dur": 20, "args": link}]
+        events += [kernel | {"ts": 200 * i + 30, "dur": 50, "args": {} if wrong == "no launch" else link}]
+    path.write_text(json.dumps({"traceEvents": events if wrong == "no launch" else events + events[1:]}))
+    count = "4 of 4 operations of a device have" if wrong == "no launch" else "4 of 8 operations of a device are"
+    assert f"unreliable: {count} {wrong}" in engine("trace", "analyze", path).stdout
+
+
 def test_knows_its_words(engine):
     assert "trace analyze FILE" in engine("trace").stderr
     assert "did you mean analyze" in engine("trace", "analyse").stderr
