@@ -172,13 +172,14 @@ def test_a_checkpoint_of_a_past_self_holds_no_optimiser(run):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"step": 1}', "[" * 100_000, '{"players":' + "[" * 100_000]
+    "text", ["", "{", "[]", "{}", '{"step": 1}', "[" * 100_000, '{"players":' + "[" * 100_000]
 )
 def test_a_damaged_league_is_one_error(text, run, engine, tmp_path):
     assert engine("league", run).returncode == 0
     (tmp_path / "league.json").write_text(text)
     done = engine("league", tmp_path)
-    assert done.returncode == 2 and "league.json" in done.stderr and "damaged" in done.stderr
+    assert done.returncode == 2 and f"{tmp_path}/league.json] is damaged: expected" in done.stderr, done.stderr
+    assert "json.exception" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
 
 

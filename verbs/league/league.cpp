@@ -69,9 +69,11 @@ Standing read_standing(const std::string& path) {
     }
     std::ranges::stable_sort(standing.members, std::ranges::greater(), &Member::elo);
     return standing;
-  } catch (const std::exception& e) {
-    throw Error("[" + path + "] is damaged: " + e.what() +
-                "; the run writes it anew when it saves, so resume it");
+  } catch (const std::exception&) {
+    // the JSON library's words name no file and none of what should be there
+    throw Error("[" + path +
+                "] is damaged: expected a league's step, learner_elo and players with their "
+                "ratings and games; the run writes it anew when it saves, so resume it");
   }
 }
 
