@@ -155,9 +155,14 @@ std::string message_of(const SettingError::What& what) {
 // one YAML document, each setting handed to `set` with its place in the file
 class Document {
  public:
-  /// `names`: where the value is a sequence, its entries between commas.
-  using Set = std::function<void(const std::string& name, const std::string& value,
-                                 const std::string& where, const std::string* names)>;
+  struct Value {
+    std::string text;        // as the command line would give it
+    bool list = false;       // it is a sequence
+    bool nested = false;     // and some entry of it is another, or a map
+    std::string names = {};  // its entries between commas
+  };
+  using Set =
+      std::function<void(const std::string& name, const Value& value, const std::string& where)>;
   Document(std::string path, Set set) : path_(std::move(path)), set_(std::move(set)) {}
 
   void visit(const YAML::Node& node, const std::string& name, int depth) {
@@ -172,9 +177,7 @@ class Document {
     } else {
       if (!seen_.insert(name).second)
         throw Error("[" + where + "] gives " + name + " a second time; leave one out");
-      const std::string text = value(node, where);
-      const std::string names = node.IsSequence() ? entries(node, ",") : "";
-      set_(name, text, where, node.IsSequence() ? &names : nullptr);
+      set_(name, value(node, where, depth), where);
     }
   }
 
@@ -195,19 +198,28 @@ class Document {
     }
   }
 
-  std::string value(const YAML::Node& node, const std::string& where) {
-    if (node.IsNull()) return "";
-    if (!node.IsSequence()) return node.as<std::string>();
-    // a list becomes the text that the command line would give
-    count(node.size(), where);
-    return "[" + entries(node, ", ") + "]";
+  Value value(const YAML::Node& node, const std::string& where, int depth) {
+    if (node.IsNull()) return {.text = ""};
+    if (!node.IsSequence()) return {.text = node.as<std::string>()};
+    Value list{.text = entry_text(node, where, depth), .list = true};
+    for (const auto& entry : node) {
+      if (entry.IsSequence() || entry.IsMap()) list.nested = true;
+      else list.names += (list.names.empty() ? "" : ",") + entry.as<std::string>();
+    }
+    return list;
   }
 
-  static std::string entries(const YAML::Node& sequence, const char* between) {
+  // of lists within lists, which no setting takes, whoever refuses them shows what came
+  std::string entry_text(const YAML::Node& node, const std::string& where, int depth) {
+    if (depth > kMaxDepth)
+      throw Error("[" + where + "] nested deeper than " + std::to_string(kMaxDepth));
+    if (node.IsMap()) return "{...}";
+    if (!node.IsSequence()) return node.as<std::string>();
+    count(node.size(), where);
     std::string list;
-    for (const auto& entry : sequence)
-      list += (list.empty() ? "" : between) + entry.as<std::string>();
-    return list;
+    for (const auto& entry : node)
+      list += (list.empty() ? "" : ", ") + entry_text(entry, where, depth + 1);
+    return "[" + list + "]";
   }
 
   // aliases of aliases would grow without bound
@@ -409,22 +421,27 @@ void OptionTable::load(const std::string& path, Origin origin, const Skip& skip)
 
 void OptionTable::load_text(const std::string& yaml, const std::string& path, Origin origin,
                             const Skip& skip) {
-  Document document(path, [&](const std::string& name, const std::string& value,
-                              const std::string& where, const std::string* names) {
-    if (skip && skip(name)) return;
-    // a list of names is one text, in which they stand between commas
-    const Field* field = find(name);
-    const bool text = names && field &&
-                      (std::holds_alternative<std::string*>(field->member) ||
-                       std::holds_alternative<TextMember>(field->member));
-    set(name, text ? *names : value, where, origin);
-  });
+  Document document(
+      path, [&](const std::string& name, const Document::Value& value, const std::string& where) {
+        if (skip && skip(name)) return;
+        // a list of names is one text, in which they stand between commas
+        const Field* field = find(name);
+        const bool text = value.list && field &&
+                          (std::holds_alternative<std::string*>(field->member) ||
+                           std::holds_alternative<TextMember>(field->member));
+        if (text && value.nested) reject(where, name, "a text or a list of texts", value.text);
+        set(name, text ? value.names : value.text, where, origin);
+      });
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
     if (documents.size() > 1)
       throw Error("[" + path + "] holds " + std::to_string(documents.size()) +
                   " YAML documents; settings files have one");
     if (!documents.empty()) document.visit(documents[0], "", 0);
+  } catch (const YAML::BadConversion& e) {
+    throw Error("[" + path + ":" + std::to_string(e.mark.line + 1) +
+                "] a name or a plain value was expected here, got a list or a map; settings files "
+                "are maps of name: value");
   } catch (const YAML::Exception& e) {
     throw Error("[" + path + ":" + std::to_string(e.mark.line + 1) +
                 "] is not valid YAML: " + e.msg);

@@ -228,6 +228,28 @@ TEST(Options, a_file_gives_each_setting_once_and_is_one_document) {
   }
 }
 
+TEST(Options, a_list_within_a_list_is_refused_with_the_setting_it_was_for) {
+  Demo a;
+  std::string names;
+  OptionTable t;
+  a.bind(t);
+  t.add("names", names, "names");
+  const auto complaint = [&](const char* yaml) {
+    return error_of([&] { t.load_text(yaml, "f.yaml"); });
+  };
+  EXPECT_EQ(
+      complaint("ppo:\n  hidden: [[64, 64], [32]]\n"),
+      "[f.yaml:2] ppo.hidden must be a list of whole numbers such as [64, 64], got '[[64, 64], "
+      "[32]]'");
+  EXPECT_TRUE(contains(complaint("ppo: {lr: [{a: 1}]}"), "ppo.lr must be a number, got '[{...}]'"));
+  EXPECT_TRUE(contains(complaint("names: [a, [b, c]]"), "names must be a text or a list of texts"));
+  EXPECT_TRUE(contains(complaint("? [a, b]\n: 1\n"), "[f.yaml:1] a name or a plain value was"));
+  std::string deep = "ppo: {hidden: ";
+  for (int i = 0; i < 100; ++i) deep += "[";
+  for (int i = 0; i < 100; ++i) deep += "]";
+  EXPECT_TRUE(contains(complaint((deep + "}").c_str()), "nested deeper than 64"));
+}
+
 // twice as many maps at each level: 2^40 of them at the bottom
 TEST(Options, aliases_of_aliases_are_refused_at_once) {
   std::string bomb = "a0: &a0 {}\n";

@@ -191,6 +191,12 @@ def test_a_settings_file_is_checked_with_its_line(engine, tmp_path):
     assert "bad.yaml:3" in line and "ppo.gamma" in line
 
 
+def test_a_list_within_a_list_is_refused_with_its_setting(engine, tmp_path):
+    (tmp_path / "nest.yaml").write_text("ppo:\n  network:\n    hidden: [[64, 64], [32]]\n")
+    line = complaint(engine("train", "ppo", "cartpole", "--config", "nest.yaml", cwd=tmp_path))
+    assert "nest.yaml:3] ppo.network.hidden must be a list of whole numbers" in line and "not valid YAML" not in line
+
+
 def test_an_existing_run_is_not_overwritten(trained, engine):
     before = sorted(p.name for p in (trained / "checkpoints").iterdir())
     done = engine("train", "ppo", "cartpole", *SMALL, "--out", trained)
