@@ -62,15 +62,17 @@ void Report::begin(int64_t step) {
     times_ = from_.stages->take();
     times_.copy = copy;
   }
-  open_row_ = {.step = step,
-               .seconds = seconds(),
-               .steps_per_second = double(step - flushed_step_) / interval,
-               .values = {{"time/environment", times_.environment / interval},
-                          {"time/policy", times_.policy / interval},
-                          {"time/learn", times_.learn / interval},
-                          {"time/copy", times_.copy / interval}}};
+  open_row_ = {
+      .step = step,
+      .seconds = seconds(),
+      .steps_per_second = of_two_sessions_ ? kNan : double(step - flushed_step_) / interval,
+      .values = {{"time/environment", times_.environment / interval},
+                 {"time/policy", times_.policy / interval},
+                 {"time/learn", times_.learn / interval},
+                 {"time/copy", times_.copy / interval}}};
   flushed_s_ = end;
   flushed_step_ = step;
+  of_two_sessions_ = false;
   times_ = {};
 }
 

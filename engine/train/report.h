@@ -77,8 +77,9 @@ class Report {
   /// The first sign, in a row, that learning has diverged: which figure is not finite; empty: none.
   const std::string& divergence() const { return divergence_; }
 
-  /// Seconds the sessions before this one took; shown times continue from there.
-  void continue_clock(double seconds) { seconds_before_ = seconds; }
+  /// Seconds the sessions before this one took; shown times continue from there. The first row has
+  /// no steps a second.
+  void continue_clock(double seconds) { seconds_before_ = seconds, of_two_sessions_ = true; }
   double seconds() const;
 
   /// Figures of all processes since the last flush become the first one's, as a checkpoint has them.
@@ -116,6 +117,7 @@ class Report {
   at::Tensor recent_;  ///< [flushes, 2] f64: return sum and episodes of the last ones, a ring
   int64_t recent_next_ = 0;
   double seconds_before_ = 0;
+  bool of_two_sessions_ = false;  ///< steps since the last flush were timed by two clocks
   double started_s_, flushed_s_;
 };
 

@@ -529,6 +529,21 @@ def test_a_finished_run_is_extended(engine, tmp_path):
     assert f"train.steps={STEPS // 2}\n" in first and later == f"train.steps={STEPS}\n"
 
 
+def test_steps_of_two_sessions_are_not_divided_by_the_seconds_of_one(engine, tmp_path):
+    run = tmp_path / "run"
+    # saved and killed between two rows: some steps of the next one are of the session before
+    process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "train.log_every=2000", "--out", run)
+    wait_for_checkpoints(run, 3, process)
+    process.kill()
+    process.wait()
+    step = newest_manifest(run)["identity"]["step"]
+    done = engine("train", "--resume", run, f"train.steps={step + 8000}", "train.log_every=2000", "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    speeds = [row["steps_per_second"] for row in rows if row["step"] > step]
+    assert len(speeds) > 2 and speeds[0] is None and all(speed > 0 for speed in speeds[1:]), speeds
+
+
 def test_the_number_of_threads_does_not_change_a_run(engine, tmp_path):
     hashes = set()
     for threads in (1, 2, 3):
