@@ -253,7 +253,9 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
     text += Line().add("unreliable", Ink::red).add(": " + doubt).text(terminal.colour) + "\n";
 
   heading(text, "Findings");
-  if (analysis.findings.empty()) text += "none: nothing stands out that could be taken away\n";
+  if (analysis.findings.empty())
+    text += analysis.reliable() ? "none: nothing stands out that could be taken away\n"
+                                : "none, as far as this trace can be relied on\n";
   size_t number = 0;
   for (const Finding& finding : analysis.findings) {
     text += std::to_string(++number) + ". " +
