@@ -75,10 +75,21 @@ def test_what_does_not_fit_is_never_run(engine, cache):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
+    # what was named comes first, however short the budget
+    assert "env.count" in rows[1]["settings"] and "searched: env.count (64|" in done.stderr
     refused = [row for row in rows if row["state"] == "does not fit"]
     assert refused and all("does not fit" in row["why"] for row in refused)
     assert all(row["peak_bytes"] == 0 for row in refused)
     assert all(row["planned_bytes"] <= 1 << 20 for row in rows if row["state"] == "measured")
+
+
+def test_what_a_budget_left_out_is_named(engine, cache):
+    # many more than there are seconds for
+    done = engine("tune", "ppo", "cartpole", "threads=1", "--learning", "env.count,ppo.rollout", "--budget", "4s", **cache)
+    assert done.returncode == 0, done.stderr
+    assert " more not measured, no time left: " in done.stdout and "give --budget" not in done.stderr
+    left_out = done.stdout.split("no time left: ")[1].splitlines()[0]
+    assert "=" in left_out
 
 
 def test_nothing_tuned_says_how_to_tune_and_trains(engine, tmp_path, cache):
@@ -103,6 +114,7 @@ def test_mistakes_are_one_line_each(engine, tmp_path, cache):
         (["tune", "ppo", "cartpole", "+hardware=auto"], "leave it out"),
         (["tune", "ppo", "cartpole", "-o", tmp_path], "is a folder"),
         (["tune", "ppo"], "<algorithm> <environment>"),
+        (["tune", "ppo", "cartpole", "processes=3"], "[ppo] ppo.minibatch must be a multiple of processes=3"),
         (["train", "ppo", "cartpole", "+hardware=debgu"], "did you mean debug"),
         (["train", "ppo", "cartpole", "+hardware=x/none.yaml"], "cannot be read"),
         (["train", "ppo", "cartpole", "hardware=ci"], "+hardware=ci"),

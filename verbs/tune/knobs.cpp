@@ -107,6 +107,10 @@ Knobs knobs_of(const Experiment& experiment, const Placement& placement,
     if (std::ranges::none_of(knobs.searched, [&](const Knob& k) { return k.setting == name; }))
       knobs.searched.push_back(std::move(knob));
   }
+  // what was asked for by name is not what a short budget leaves out
+  std::ranges::stable_partition(knobs.searched, [&](const Knob& knob) {
+    return std::ranges::count(learning, knob.setting) > 0;
+  });
   return knobs;
 }
 

@@ -18,7 +18,7 @@ struct Idle {
 };
 
 struct Knobs {
-  std::vector<Knob> searched;  ///< threads first, then as the table has them, `learning` last
+  std::vector<Knob> searched;  ///< those named in `learning` first, then as the table has them
   std::vector<Idle> idle;
 };
 

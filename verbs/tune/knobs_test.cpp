@@ -96,6 +96,10 @@ TEST(tune_knobs, learning_settings_come_when_they_are_named) {
   EXPECT_EQ(find(found, "env.count")->now, "64");
   EXPECT_TRUE(std::ranges::count(find(found, "env.count")->values, "128"));
   EXPECT_TRUE(std::ranges::count(find(found, "train.precision")->values, "bf16"));
+  // and first, whatever the budget; a free one that is named too
+  EXPECT_EQ(found.searched[0].setting, "env.count");
+  EXPECT_EQ(found.searched[1].setting, "train.precision");
+  EXPECT_EQ(knobs(experiment, {"ppo.fused"}).searched[0].setting, "ppo.fused");
   EXPECT_THROW(knobs(experiment, {"ppo.lr"}), Error);
   EXPECT_THROW(knobs(experiment, {"env.cuont"}), Error);
 }

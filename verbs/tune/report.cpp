@@ -1,10 +1,13 @@
 #include "verbs/tune/report.h"
 
 #include <algorithm>
+#include <map>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "base/core/printed.h"
+#include "base/core/words.h"
 #include "engine/host/system.h"
 #include "verbs/table.h"
 
@@ -15,6 +18,23 @@ std::string times(double share) { return printed("%.2f", share); }
 std::string steps(double speed) { return printed(speed < 100 ? "%.1f" : "%.0f", speed); }
 
 constexpr const char* kStates[] = {"measured", "does not fit", "failed", "left out"};
+constexpr size_t kMostNamed = 8;  // of what was left out
+
+// what was not measured, by why, in the order in which it would have been
+std::string left_out_text(const Outcome& outcome) {
+  std::map<std::string, std::vector<std::string>> by_why;
+  for (const Row& row : outcome.rows)
+    if (row.state == State::left_out) by_why[row.why].push_back(settings_text(row.candidate));
+  std::string text;
+  for (auto& [why, names] : by_why) {
+    const size_t count = names.size();
+    names.resize(std::min(count, kMostNamed));
+    text += std::to_string(count) + " more not measured, " + why + ": " + joined(names) +
+            (count > kMostNamed ? " and " + std::to_string(count - kMostNamed) + " more" : "") +
+            "\n";
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -31,11 +51,8 @@ double gain_of(const Outcome& outcome) {
 
 std::string table_text(const Outcome& outcome, const Terminal& terminal) {
   std::vector<const Row*> rows;
-  size_t left_out = 0;
-  for (const Row& row : outcome.rows) {
-    if (row.state == State::left_out) ++left_out;
-    else rows.push_back(&row);
-  }
+  for (const Row& row : outcome.rows)
+    if (row.state != State::left_out) rows.push_back(&row);
   std::ranges::stable_sort(rows, [](const Row* a, const Row* b) {
     if (a->state != b->state) return a->state < b->state;
     // those of the finals were measured longer
@@ -53,12 +70,7 @@ std::string table_text(const Outcome& outcome, const Terminal& terminal) {
          known ? row->why
                : std::string(row->state == State::failed ? "failed: " : "not run: ") + row->why});
   }
-  std::string text = table.text(terminal);
-  if (left_out > 0)
-    text += std::to_string(left_out) +
-            " more were not measured: no time was left, or they are no "
-            "smaller than one that failed\n";
-  return text;
+  return table.text(terminal) + left_out_text(outcome);
 }
 
 std::string verdict_text(const Outcome& outcome) {

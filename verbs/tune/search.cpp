@@ -22,6 +22,7 @@ constexpr double kLeastSeconds = 0.2, kMostSeconds = 10;
 constexpr double kPatience = 3, kSlack = 0.5;
 constexpr double kHopeless = 0.75;  // of the speed beside it
 constexpr size_t kFinalists = 3, kTurns = 3, kLeastTurns = 2;
+constexpr const char* kNoTime = "no time left";
 
 std::optional<double> number_of(const std::string& text) {
   double value = 0;
@@ -65,6 +66,7 @@ class Search {
       moved = best != centre && row(best).speed > gain() * row(centre).speed;
       if (moved) centre = best;
     }
+    measure_left_out(centre);
     finals(finalists(centre));
     choose();
     outcome_.seconds = world_.clock() - begin_;
@@ -144,7 +146,7 @@ class Search {
       return false;
     }
     if (left(until) < seconds + overhead_) {
-      if (now.state == State::left_out) now.why = "no time left", tell(i);
+      if (now.state == State::left_out) now.why = kNoTime, tell(i);
       return false;
     }
     const double limit = std::min(left(until), kPatience * (seconds + overhead_) + kSlack);
@@ -169,9 +171,10 @@ class Search {
       throw Error("[tune] the settings as they are cannot be run: " + row(i).why);
     const double seconds = std::clamp(kFirstShare * budget_, kLeastSeconds, kMostSeconds);
     const double from = world_.clock();
-    if (!keep(i, world_.measure({}, seconds, left(search_end()))))
+    const Sample sample = world_.measure({}, seconds, left(search_end()));
+    if (!keep(i, sample))
       throw Error("[tune] the settings as they are give no figure: " + row(i).why +
-                  "; where it needs longer, give --budget more");
+                  (sample.late ? "; give --budget more" : ""));
     row(i).gain = 1;
     overhead_ = std::max(0., world_.clock() - from - seconds);
   }
@@ -262,14 +265,38 @@ class Search {
     return others;
   }
 
+  // the shortest finals of so many
+  double least_finals(size_t contestants) const {
+    return double(contestants * kLeastTurns) * (kLeastSeconds + overhead_);
+  }
+
+  size_t without_time() const {
+    return size_t(std::ranges::count(outcome_.rows, kNoTime, &Row::why));
+  }
+
+  // what the search had no time for, in that of the finals: all of it while there is nothing for
+  // them, or where they would be longer than what is left
+  void measure_left_out(size_t centre) {
+    if (finalists(centre).size() > 1 && left(end()) >= least_finals(2)) return;
+    const size_t count = without_time();
+    if (count == 0) return;
+    // one that comes near is judged yet, where short looks leave the time
+    const double share = (0.9 * left(end()) - least_finals(2)) / double(count) - overhead_;
+    const double seconds = std::clamp(share, kLeastSeconds, kMostSeconds);
+    for (size_t i = 1; i < outcome_.rows.size(); ++i) {
+      if (row(i).why != kNoTime) continue;
+      const double kept = finalists(centre).size() > 1 ? least_finals(2) : 0;
+      const double until = left(end()) >= kept ? end() - kept : end();
+      if (measure(i, seconds, until)) row(i).gain = row(i).speed / row(0).speed;
+    }
+  }
+
   void finals(std::vector<size_t> contestants) {
-    const auto least = [&] {
-      return double(contestants.size() * kLeastTurns) * (kLeastSeconds + overhead_);
-    };
     unjudged_ = contestants.size() > 1 ||
                 std::ranges::count(outcome_.rows, State::left_out, &Row::state) + 1 ==
                     std::ssize(outcome_.rows);
-    while (contestants.size() > 1 && left(end()) < least()) contestants.pop_back();
+    while (contestants.size() > 1 && left(end()) < least_finals(contestants.size()))
+      contestants.pop_back();
     if (contestants.size() < 2) return;
     const double count = double(contestants.size());
     double seconds = left(end()) / (count * kTurns) - overhead_;
@@ -309,7 +336,8 @@ class Search {
       row(0).why = row(0).finals.size() >= kLeastTurns
                        ? "kept: nothing was faster by more than " + percent(needed - 1)
                    : unjudged_ ? "kept: no time was left to measure others beside it, --budget more"
-                               : "kept: nothing came near it";
+                   : without_time() > 0 ? "kept: nothing that was measured came near it"
+                                        : "kept: nothing came near it";
     } else {
       const size_t best =
           *std::ranges::max_element(better, {}, [&](size_t i) { return row(i).median(); });

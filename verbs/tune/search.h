@@ -6,7 +6,8 @@
 //   search     rounds of coordinate descent: every single change of the best settings so far, halved
 //              by measurement, the time of a measurement doubling (successive halving, Jamieson and
 //              Talwalkar 2016, arXiv:1502.07943); changes that helped are also tried together
-//   finals     the settings as they were beside the best found, turn about: A B C A B C A B C; medians
+//   finals     the settings as they were beside the best found, turn about: A B C A B C A B C; medians.
+//              Where none is there for them, their time goes to candidates that had none
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +24,8 @@ struct Setting {
 /// What differs from the settings as they are, in the order of the knobs; empty: nothing does.
 using Candidate = std::vector<Setting>;
 
-/// A setting that is searched: what it is now, and what else it may be.
+/// A setting that is searched: what it is now, and what else it may be. Those that come first are
+/// measured first.
 struct Knob {
   std::string setting, now;
   std::vector<std::string> values;
@@ -39,6 +41,7 @@ struct Sample {
   double speed = 0;         ///< steps a second
   int64_t peak_bytes = 0;   ///< of the process
   std::string failed = {};  ///< why there is no figure; empty: there is
+  bool late = false;        ///< that there was no time for one
 };
 
 enum class State {

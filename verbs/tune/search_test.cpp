@@ -9,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "base/core/philox.h"
+#include "tests/errors.h"
 
 namespace maglev::verbs::tune {
 namespace {
@@ -56,7 +57,7 @@ struct Machine {
               if (has(crashes, c)) return now += overhead, Sample{.failed = "crashed"};
               const double wanted = has(hangs, c) ? 1e9 : overhead + seconds;
               now += std::min(wanted, limit);
-              if (wanted > limit) return {.failed = "no figure"};
+              if (wanted > limit) return {.failed = "no figure", .late = true};
               return {.speed = truth(c) * (1 + off)};
             },
             .clock = [this] { return now; },
@@ -147,6 +148,27 @@ TEST(tune_search, where_measurements_take_long_to_begin_the_best_is_still_judged
   EXPECT_TRUE(kept.chosen != 0 || kept.rows[0].why.find("--budget") != std::string::npos);
 }
 
+TEST(tune_search, the_time_of_finals_goes_to_what_had_none_where_nothing_came_near) {
+  Machine machine = usual();
+  for (auto& [key, factor] : machine.worth) factor = 0.5;
+  machine.worth["threads=2"] = 0.5;
+  machine.overhead = 0.5;
+  const Outcome outcome = search(machine.knobs, 8, machine.world());
+  EXPECT_EQ(std::ranges::count(outcome.rows, State::left_out, &Row::state), 0);
+  EXPECT_EQ(outcome.rows[0].why, "kept: nothing came near it");
+  // where the last one does, it is judged
+  machine.now = 0, machine.worth["shard=1024"] = 1.5;
+  const Outcome better = search(machine.knobs, 10, machine.world());
+  EXPECT_EQ(better.rows[better.chosen].candidate, (Candidate{{"shard", "1024"}}));
+  EXPECT_LE(machine.now, 10);
+  // a budget that ends says so of what it left
+  machine.now = 0, machine.worth["shard=1024"] = 0.5;
+  const Outcome cut = search(machine.knobs, 5, machine.world());
+  EXPECT_GT(machine.now, 5 - 0.9);
+  EXPECT_GT(std::ranges::count(cut.rows, "no time left", &Row::why), 0);
+  EXPECT_EQ(cut.rows[0].why, "kept: nothing that was measured came near it");
+}
+
 TEST(tune_search, what_does_not_fit_is_never_run_and_is_told) {
   Machine machine = usual();
   machine.bytes = {{"shard=256", 5000}};
@@ -225,7 +247,12 @@ TEST(tune_search, settings_that_give_no_figure_are_told_and_not_searched_around)
   Machine machine = usual();
   World world = machine.world();
   world.measure = [](const Candidate&, double, double) { return Sample{.failed = "it ended"}; };
-  EXPECT_THROW(search(machine.knobs, 10, world), Error);
+  // more time helps only where there was too little
+  EXPECT_EQ(error_of([&] { search(machine.knobs, 10, world); }),
+            "[tune] the settings as they are give no figure: it ended");
+  machine.overhead = 20;
+  EXPECT_TRUE(contains(error_of([&] { search(machine.knobs, 10, machine.world()); }),
+                       "no figure; give --budget more"));
   machine.memory = 1;
   EXPECT_THROW(search(machine.knobs, 10, machine.world()), Error);
 }

@@ -4,12 +4,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "engine/host/machine.h"
 #include "engine/host/system.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/processes.h"
 #include "verbs/bench/run_child.h"
 
 namespace maglev::verbs::tune {
@@ -32,6 +35,13 @@ DataPlan data_plan(const Experiment& experiment) {
   const auto plan = experiment.algo().plan;
   return plan ? plan(experiment.algo_options(), context_of(experiment, place("cpu", 1), pool))
               : DataPlan{.collect_steps = 1};
+}
+
+// what a run said, without who it is: it is passed on
+std::string words_of_run(std::string_view said) {
+  constexpr std::string_view kSpeaker = "maglev: ";
+  if (said.starts_with(kSpeaker)) said.remove_prefix(kSpeaker.size());
+  return std::string(said);
 }
 
 }  // namespace
@@ -61,7 +71,8 @@ Fit Trials::plan(const Candidate& candidate) const {
   try {
     const auto experiment = changed(candidate);
     const RunOptions& run = experiment->run;
-    const MemoryPlan plan = plan_memory(*experiment, place(run.device, run.threads, run.precision));
+    const MemoryPlan plan = plan_memory(
+        *experiment, share_of(*experiment, place(run.device, run.threads, run.precision)));
     Fit fit{.bytes = plan.total()};
     if (plan.limit > 0 && fit.bytes > plan.limit)
       fit.refused = "does not fit: " + bytes_text(fit.bytes) + " planned of " +
@@ -76,6 +87,7 @@ Fit Trials::plan(const Candidate& candidate) const {
 }
 
 Sample Trials::measure(const Candidate& candidate, double seconds, double limit) {
+  const double end = steady_s() + limit;
   try {
     const auto experiment = changed(candidate);
     const RunOptions& run = experiment->run;
@@ -105,7 +117,7 @@ Sample Trials::measure(const Candidate& candidate, double seconds, double limit)
     speed_ = speed.steps_per_second;
     return {.speed = speed.steps_per_second, .peak_bytes = speed.peak_bytes};
   } catch (const Error& why) {
-    return {.failed = why.what()};
+    return {.failed = words_of_run(why.what()), .late = steady_s() >= end};
   }
 }
 

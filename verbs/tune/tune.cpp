@@ -15,6 +15,7 @@
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/system.h"
+#include "engine/train/processes.h"
 #include "engine/train/signals.h"
 #include "verbs/arguments.h"
 #include "verbs/bench/run_child.h"
@@ -151,8 +152,10 @@ int run(const std::vector<std::string>& words) {
   const CacheKey key = cache_key(experiment, learning);
   print_notes(experiment.settle());
   const RunOptions& options = experiment.run;
-  const Knobs knobs =
-      knobs_of(experiment, place(options.device, options.threads, options.precision), learning);
+  // settings that contradict each other are refused here, before anything is measured
+  const Placement placement =
+      share_of(experiment, place(options.device, options.threads, options.precision));
+  const Knobs knobs = knobs_of(experiment, placement, learning);
 
   const auto tuned = tuned_for(experiment, knobs, budget, key, arguments.has("--retune"));
   if (!tuned) return train::kStopped;
