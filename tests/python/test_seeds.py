@@ -1,6 +1,8 @@
 """Several seeds in one command: a run each, one table, and going on where each is."""
 
+import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -103,6 +105,50 @@ def test_seeds_that_were_stopped_go_on(engine, tmp_path):
     assert done.returncode == 0, done.stderr
     result = json.loads((folder / "seeds.json").read_text())
     assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 400_000)]
+
+
+def pid_that_trains(folder, deadline_s=60):
+    """Of the run that trains into `folder`, once it has learned something."""
+    deadline = time.monotonic() + deadline_s
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            status = json.loads((folder / "run.json").read_text())
+            if status["state"] == "running" and (folder / "metrics.jsonl").stat().st_size > 0:
+                return status["pid"]
+        time.sleep(0.02)
+    raise AssertionError(f"{folder} never trained")
+
+
+def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine, tmp_path):
+    folder = tmp_path / "group"
+    longer = [word.replace("=3200", "=60000") for word in SMALL]
+    words = ["train", "ppo", "cartpole", *longer, "threads=1", "--seeds", "2", "--out", folder]
+    process = subprocess.Popen(
+        [ENGINE, *map(str, words)],
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.kill(pid_that_trains(folder / "seed-1"), signal.SIGKILL)
+    out, err = process.communicate(timeout=120)
+    # 130 is what a cluster's script begins again upon
+    assert process.returncode == 2, err
+    assert "[seeds] seed 1: ended: signal 9 (Killed), by the system where memory did not suffice" in err
+    assert "returns of training of 1 of 2 seeds: mean " in out
+    assert f"resume with ./maglev train --resume {folder}" in out
+    states = [seed["state"] for seed in json.loads((folder / "seeds.json").read_text())["seeds"]]
+    assert states == ["killed", "finished"]
+    done = engine("train", "--resume", folder, timeout_s=300)
+    assert done.returncode == 0 and "returns of training: mean " in done.stdout, done.stderr
+
+
+def test_one_run_is_not_begun_where_several_seeds_are(group, engine):
+    folder, _ = group
+    for more in ([], ["--overwrite"]):
+        done = engine("train", "ppo", "cartpole", *SMALL, "--out", folder, *more)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        assert f"[{folder}] holds several seeds, and a run wants a folder of its own: go on with them" in done.stderr
 
 
 def test_seeds_train_longer_and_end_as_if_they_had_begun_so(engine, tmp_path):

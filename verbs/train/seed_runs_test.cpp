@@ -8,6 +8,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
+#include "verbs/train/seeds.h"
 
 namespace maglev::verbs::train {
 namespace {
@@ -71,6 +72,14 @@ TEST(SeedRuns, the_best_is_by_evaluations_where_there_are_any) {
   save_seed(folder + "/seed-3", 5, 7);
   EXPECT_EQ(best_seed(folder).run, folder + "/seed-3");
   EXPECT_EQ(best_seed(folder).figure, "its last evaluation, 7.00");
+}
+
+TEST(SeedRuns, what_killed_a_seed_is_named_and_a_stop_is_no_kill) {
+  EXPECT_EQ(killed_text(128 + 9),
+            "ended: signal 9 (Killed), by the system where memory did not suffice, if by nobody "
+            "else");
+  EXPECT_EQ(killed_text(128 + 11), "ended: signal 11 (Segmentation fault)");
+  for (int status : {0, 2, 70, 128, 255, kStopped}) EXPECT_EQ(killed_text(status), "");
 }
 
 }  // namespace

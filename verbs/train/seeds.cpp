@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <limits>
 #include <memory>
@@ -142,7 +144,8 @@ class Group {
       for (Member& member : members_) {
         if (!member.child) continue;
         if (member.child->running()) working = true;
-        else if (const std::string why = ended(member); refused.empty()) refused = why;
+        else if (const std::string why = ended(member, signals.ending()); refused.empty())
+          refused = why;
       }
       // what one run refuses before it trains, the others train in vain
       if (!refused.empty() && !signals.ending()) signals.end();
@@ -245,17 +248,22 @@ class Group {
     return words;
   }
 
-  // takes in what became of it; what it said where it never began to train
-  std::string ended(Member& member) {
+  // takes in what became of it; what it said where it never began to train. `ending`: all were told
+  // to end, and one that did not listen yet is ended by that
+  std::string ended(Member& member, bool ending) {
     const int status = member.child->wait();
     member.child.reset();
     look_at(member);
-    if (member.status.state.empty()) return status == kStopped ? "" : last_line(member.log);
-    if (status != 0 && status != kStopped && member.status.message.empty())
+    const std::string killed = killed_text(status);
+    if (!killed.empty() && !ending) member.status.message = killed;
+    else if (member.status.state.empty())
+      return status == kStopped || !killed.empty() ? "" : last_line(member.log);
+    else if (status != 0 && status != kStopped && member.status.message.empty())
       member.status.message = last_line(member.log);
     line_.clear();
-    std::fprintf(stderr, "seed %llu: %s, %s %s\n", (unsigned long long)member.seed,
-                 member.status.state.c_str(), figure_name(), return_text(figure(member)).c_str());
+    std::fprintf(stderr, "seed %llu: %s, %s %s%s%s\n", (unsigned long long)member.seed,
+                 state_of(member).c_str(), figure_name(), return_text(figure(member)).c_str(),
+                 killed.empty() ? "" : "; ", killed.c_str());
     write_json();
     return "";
   }
@@ -327,17 +335,20 @@ class Group {
     print(table.text(probe_terminal(STDOUT_FILENO)));
     if (const auto values = figures(); !values.empty()) {
       const Spread spread = spread_of(values);
-      std::string text = std::string("\n") +
-                         (evaluates_ ? "last evaluations" : "returns of training") + ": mean " +
-                         return_text(spread.mean);
+      std::string text =
+          std::string("\n") + (evaluates_ ? "last evaluations" : "returns of training");
+      if (values.size() < members_.size())
+        text += " of " + std::to_string(values.size()) + " of " + std::to_string(members_.size()) +
+                " seeds";
+      text += ": mean " + return_text(spread.mean);
       if (std::isfinite(spread.deviation))
         text += ", deviation " + return_text(spread.deviation) + ", 95 % interval " +
                 return_text(spread.interval.low) + " to " + return_text(spread.interval.high) +
                 " (Student's t over " + std::to_string(values.size()) + " seeds)";
       print(text + "\n");
     }
-    if (!failed.empty()) throw Error("[seeds] " + failed);
     if (!all) print("resume with ./maglev train --resume " + shell_word(folder_) + "\n");
+    if (!failed.empty()) throw Error("[seeds] " + failed);
     return all ? RunOutcome::finished : RunOutcome::stopped;
   }
 
@@ -378,6 +389,14 @@ std::string new_folder(const Experiment& experiment, const std::string& out) {
 }
 
 }  // namespace
+
+std::string killed_text(int status) {
+  const int signal = status - 128;
+  if (signal <= 0 || signal >= NSIG || status == kStopped) return "";
+  return "ended: signal " + std::to_string(signal) + " (" + strsignal(signal) + ")" +
+         (signal == SIGKILL ? ", by the system where memory did not suffice, if by nobody else"
+                            : "");
+}
 
 std::string last_line(const std::string& path) {
   std::string text = path_exists(path) ? read_file(path, size_t(1) << 30) : "";

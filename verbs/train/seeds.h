@@ -37,6 +37,9 @@ double last_evaluation(const std::string& run);
 /// not begun anew unasked. `anew`: how it can be begun anew; `known_steps`: what others know that it
 /// had done.
 void expect_nothing_lost(const std::string& run, const std::string& anew, int64_t known_steps = 0);
+/// What ended a process of this exit status (verbs/child.h), where a signal did but the one that
+/// stops a run: "ended: signal 9 (Killed), ..."; else empty.
+std::string killed_text(int status);
 /// What a process said last, by its log; empty where it said nothing.
 std::string last_line(const std::string& log);
 

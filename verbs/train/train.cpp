@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/core/error.h"
+#include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/run/several_runs.h"
@@ -162,6 +163,10 @@ int run(const std::vector<std::string>& words) {
   request.given = given_settings(experiment.table());
   if (again)
     if (const auto outcome = go_on(experiment, seeds, request)) return exit_status(*outcome);
+  if (!seeds && !request.out.empty() && is_seeds(request.out))
+    throw Error("[" + request.out + "] holds several seeds, and a run wants a folder of its own: " +
+                "go on with them (--resume " + shell_word(request.out) +
+                "), or choose another folder for --out");
   if (!seeds) return exit_status(train_new(experiment, request));
   print_notes(request.notes);
   if (request.overwrite) throw Error("[train] --seeds wants a new folder; leave out --overwrite");
