@@ -38,11 +38,17 @@ std::optional<Proposal> ask_pbt(const Question& question, const SamplerOptions& 
 
   const std::vector<const SearchTrial*> order = by_score(before);
   const int64_t forerunner = question.number - members;
-  const auto place = std::ranges::find(order, forerunner, &SearchTrial::number) - order.begin();
-  const int64_t tail = std::max<int64_t>(1, members / kShare);
+  const int64_t place = std::ranges::find(order, forerunner, &SearchTrial::number) - order.begin();
+  const int64_t count = std::ssize(order), tail = std::max<int64_t>(1, count / kShare);
+  // one that nothing is known of is neither replaced nor copied
+  if (place == count) {
+    const auto it = std::ranges::find(before, forerunner, &SearchTrial::number);
+    return Proposal{it->values, it->number};
+  }
   Draws draws(question.seed, question.number);
   const SearchTrial* from = order[size_t(place)];
-  if (place < members - tail && from->state != TrialState::failed)
+  // where it is the only one that is known there is none to take its place
+  if (place < std::max<int64_t>(1, count - tail) && from->state != TrialState::failed)
     return Proposal{from->values, from->number};
   // exploit: one of the best; explore: around its values
   from = order[draws.below(uint32_t(tail))];

@@ -48,7 +48,7 @@ std::optional<Proposal> ask_random(const Question& question, const SamplerOption
 std::vector<const SearchTrial*> by_score(std::span<const SearchTrial> trials) {
   std::vector<const SearchTrial*> order;
   for (const SearchTrial& trial : trials)
-    if (ended(trial)) order.push_back(&trial);
+    if (ended(trial) && trial.state != TrialState::unscored) order.push_back(&trial);
   // a finished one stands above all rungs
   const auto level = [](const SearchTrial& t) {
     return t.state == TrialState::failed     ? -1.

@@ -20,9 +20,10 @@ enum class TrialState {
   finished,  ///< it has a score
   stopped,   ///< it ended early: the score is that of its last rung
   failed,
+  unscored,  ///< it was trained to its end, and nothing says how well: no sampler hears of it
 };
 constexpr auto names_of(TrialState) {
-  return std::array{"running", "finished", "stopped", "failed"};
+  return std::array{"running", "finished", "stopped", "failed", "unscored"};
 }
 
 /// What is known of one try.
@@ -30,7 +31,7 @@ struct SearchTrial {
   int64_t number = 0;
   Values values = {};
   TrialState state = TrialState::running;
-  double score = std::numeric_limits<double>::quiet_NaN();  ///< more is better; finite once ended
+  double score = std::numeric_limits<double>::quiet_NaN();  ///< more is better; finite once known
   double cost = std::numeric_limits<double>::quiet_NaN();   ///< seconds; finite once ended
   int64_t ended = 0;               ///< its place among those that ended, from 1 on; 0: none
   std::vector<double> rungs = {};  ///< scores at the rungs it reached (asha.h)
@@ -89,10 +90,11 @@ std::optional<Proposal> ask_cmaes(const Question& question, const SamplerOptions
 /// each goes on from the checkpoint of its own forerunner, or where that is among the worst fifth
 /// from one of the best fifth (exploit, by truncation) with values that are perturbed (explore): a
 /// number by 0.8 or 1.2 of itself, a choice drawn anew one time in four. Nothing while the
-/// generation before still runs.
+/// generation before still runs. A member without a score goes on from itself.
 std::optional<Proposal> ask_pbt(const Question& question, const SamplerOptions& options);
 
 /// Trials that ended, best first: by how many rungs they reached, then by score; failed ones last.
+/// Those without a score have no place, and are left out.
 std::vector<const SearchTrial*> by_score(std::span<const SearchTrial> trials);
 /// The same by Pareto front of score and log seconds, within one by the hypervolume added.
 std::vector<const SearchTrial*> by_pareto(std::span<const SearchTrial> trials);

@@ -324,6 +324,51 @@ TEST(Pbt, the_worst_go_on_from_the_best_perturbed_and_the_rest_from_themselves) 
   EXPECT_FALSE(ask_pbt({.space = space, .trials = trials, .seed = 1, .number = 10}, options));
 }
 
+TEST(Pbt, a_member_without_a_score_goes_on_as_it_is_and_is_no_worst) {
+  const SearchSpace space = small_space();
+  std::vector<SearchTrial> trials;
+  for (int64_t n = 0; n < 4; ++n) {
+    trials.push_back(tried(n, {1e-3 * double(n + 1), 5, 0}));
+    trials.back().score = double(n);
+  }
+  trials[0].state = trials[2].state = TrialState::unscored;
+  trials[0].score = trials[2].score = NAN;
+  const auto child = [&](int64_t n) {
+    return *ask_pbt({.space = space, .trials = trials, .seed = 1, .number = n}, {.population = 4});
+  };
+  for (int64_t n : {0, 2}) {
+    EXPECT_EQ(child(4 + n).parent, n);
+    EXPECT_EQ(child(4 + n).values, trials[size_t(n)].values);
+  }
+  // of the two that are known the worse one takes the better one's place
+  EXPECT_EQ(child(5).parent, 3);
+  EXPECT_EQ(child(7).parent, 3);
+  // one that is known alone is not the worst
+  trials[1].state = TrialState::unscored;
+  EXPECT_EQ(child(7).values, trials[3].values);
+}
+
+TEST(Samplers, hear_nothing_of_a_trial_without_a_score) {
+  const SearchSpace space = small_space();
+  std::vector<SearchTrial> trials;
+  for (int64_t n = 0; n < 12; ++n) {
+    trials.push_back(tried(n, ask_random({.space = space, .trials = {}, .number = n}, {})->values));
+    trials.back().score = double(n);
+  }
+  auto more = trials;
+  more.push_back(tried(12, {1e-2, 9, 1}));
+  more.back().state = TrialState::unscored, more.back().score = NAN;
+  EXPECT_EQ(by_score(more).size(), trials.size());
+  for (const auto& sampler : sampler_table()) {
+    if (sampler.name == std::string("pbt")) continue;
+    const SamplerOptions options{.start = 4};
+    EXPECT_EQ(
+        sampler.ask({.space = space, .trials = more, .seed = 3, .number = 13}, options)->values,
+        sampler.ask({.space = space, .trials = trials, .seed = 3, .number = 13}, options)->values)
+        << sampler.name;
+  }
+}
+
 TEST(Importance, is_the_share_of_variance_a_setting_explains_alone) {
   const SearchSpace space = small_space();
   std::vector<SearchTrial> trials;

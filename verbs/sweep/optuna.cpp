@@ -130,6 +130,7 @@ search::Proposal ask_optuna(const std::string& python, const std::string& sample
   const auto& dimensions = question.space.dimensions();
   Json trials = Json::array();
   for (const search::SearchTrial& trial : question.trials) {
+    if (trial.state == search::TrialState::unscored) continue;
     search::Values values = trial.values;
     for (size_t d = 0; d < values.size(); ++d) values[d] = for_optuna(dimensions[d], values[d]);
     trials.push_back({{"values", values},
