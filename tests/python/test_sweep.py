@@ -1,5 +1,6 @@
 """A sweep: trials that are recorded, stopped early, gone on with and never trained twice."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -133,6 +134,88 @@ def test_a_crash_is_a_failed_trial_and_the_sweep_goes_on(engine, tmp_path):
     assert states == {"ppo.minibatch=32": "finished", "ppo.minibatch=100000": "failed"}
     failed = [trial for trial in trials_of(folder) if trial["state"] == "failed"]
     assert all("ppo.minibatch" in trial["message"] for trial in failed)
+
+
+# each of 64 pendulums is at the 50th of an episode's 200 steps when such a trial ends
+ENDLESS = ["--bare", "train.steps=3200", "ppo.rollout=16", "ppo.epochs=1", "ppo.minibatch=64"]
+
+
+def test_a_trial_in_which_no_episode_ended_may_be_the_best_and_is_named(engine, tmp_path):
+    folder = tmp_path / "s"
+    few = ["--space", "env.count=4,64", "--sampler", "random", "--trials", 3, "--parallel", 1]
+    done = engine("sweep", "ppo", "pendulum", *ENDLESS, *few, "--out", folder)
+    assert done.returncode == 0, done.stderr
+    states = {trial["settings"][0]: trial["state"] for trial in trials_of(folder)}
+    assert states == {"env.count=64": "unscored", "env.count=4": "finished"}
+    number = next(trial["number"] for trial in trials_of(folder) if trial["state"] == "unscored")
+    said = f"trial {number} has no score, for no episode ended, and may be the best: "
+    said += f"./maglev eval {folder}/trials/{number}/run judges it; a sweep in another --out with train.eval_every=3200"
+    assert said in done.stdout and " failed" not in done.stdout
+    assert f"# {said}" in (folder / "best.yaml").read_text() and said in (folder / "report.html").read_text()
+
+
+def test_evaluations_score_what_ended_no_episode(engine, tmp_path):
+    judged = ["train.eval_every=3200", "train.eval_episodes=2", "--space", "ppo.lr", "env.count=64"]
+    done = engine("sweep", "ppo", "pendulum", *ENDLESS, *judged, "--trials", 1, "--out", tmp_path / "s")
+    assert done.returncode == 0 and trials_of(tmp_path / "s")[0]["state"] == "finished", done.stderr
+
+
+def test_a_population_without_scores_goes_on_as_it_is_and_the_sweep_says_so(engine, tmp_path):
+    folder = tmp_path / "s"
+    pbt = ["--space", "ppo.lr=1e-4..1e-2:log", "--sampler", "pbt", "--population", 2, "--trials", 4, "--parallel", 2]
+    done = engine("sweep", "ppo", "pendulum", *ENDLESS, "env.count=64", *pbt, "--out", folder)
+    assert done.returncode == 2, done.stderr
+    assert "maglev: [sweep] trials 0, 1, 2, 3 have no score, for no episode ended, and may be the best: " in done.stderr
+    trials = trials_of(folder)
+    assert [trial["state"] for trial in trials] == ["unscored"] * 4
+    assert [trial["parent"] for trial in trials] == [-1, -1, 0, 1]
+    assert [trial["settings"] for trial in trials[:2]] == [trial["settings"] for trial in trials[2:]]
+
+
+def kill_trial(folder, others=()):
+    """Kills the process that trains in a trial's folder once it has learned something; its number."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError):
+            status = json.loads((folder / "run" / "run.json").read_text())
+            learned = (folder / "run" / "metrics.jsonl").stat().st_size > 0
+            if status["state"] == "running" and status["pid"] not in others and learned:
+                os.kill(status["pid"], signal.SIGKILL)
+                return status["pid"]
+        time.sleep(0.01)
+    raise AssertionError(f"{folder} never trained")
+
+
+def test_a_trial_that_was_killed_goes_on_and_killed_again_is_left_to_the_same_command(engine, tmp_path):
+    folder = tmp_path / "s"
+    command = words(folder, "--trials", 2, "--parallel", 1, "train.steps=60000")
+    process = subprocess.Popen(
+        [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True
+    )
+    killed = kill_trial(folder / "trials" / "0")
+    kill_trial(folder / "trials" / "0", {killed})
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 2, said
+    assert "trial 0 was cut off: ended: signal 9 (Killed)" in said and "; it goes on\n" in said
+    assert "1 of the trials were cut off, trial 0: ended: signal 9" in said
+    assert [trial["state"] for trial in trials_of(folder)] == ["running", "finished"]
+    done = engine(*command)
+    assert done.returncode == 0, done.stderr
+    assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 2
+    assert not any(trial["message"] for trial in trials_of(folder))
+
+
+def test_a_full_disk_stops_the_sweep_and_fails_no_trial(engine, tmp_path):
+    folder = tmp_path / "s"
+    command = words(folder, "--trials", 3, "--parallel", 1, "train.retry_save=0")
+    done = engine(*command, env={"MAGLEV_FAULT": "write:ENOSPC:20+"})
+    assert done.returncode == 2, done.stderr
+    assert "maglev: [sweep] the disk is full, and trial 0 was cut off: " in done.stderr
+    assert "; with room there the same command goes on\n" in done.stderr
+    assert [trial["state"] for trial in trials_of(folder)] == ["running"]
+    done = engine(*command)
+    assert done.returncode == 0, done.stderr
+    assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 3
 
 
 def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):

@@ -104,7 +104,11 @@ std::string difference(const Json& there, const Json& asked) {
 bool left_behind(const std::string& folder) {
   for (const char* lock : {"/trial.lock", "/run/run.lock", "/run/seeds.lock"})
     if (path_exists(folder + lock) && FileLock::held(folder + lock)) return false;
-  return true;
+  // seeds whose group was killed
+  return std::ranges::none_of(runs_in(folder + "/run"), [](const std::string& seed) {
+    const std::string lock = seed + "/run.lock";
+    return path_exists(lock) && FileLock::held(lock);
+  });
 }
 
 // a trial's run, or its seeds, are counted into the sweep's row
@@ -268,18 +272,20 @@ std::optional<search::Proposal> Board::propose(const std::vector<BoardTrial>& al
   return sampler.ask(question, request_.options);
 }
 
-std::optional<Claim> Board::claim(bool begin_new) {
+std::optional<Claim> Board::claim(bool begin_new, const std::set<int64_t>& put_off) {
   const FileLock lock = wait_for_lock();
   std::vector<BoardTrial> all = trials();
   const auto take = [&](BoardTrial task) -> Claim {
     task.trial.state = search::TrialState::running, task.trial.ended = 0;
+    task.message.clear();
     make_dirs(folder_of(task.trial.number));
     FileLock own(folder_of(task.trial.number) + "/trial.lock");
     write(task);
     return {.task = std::move(task), .lock = std::move(own)};
   };
   for (const BoardTrial& row : all)
-    if (row.trial.state == search::TrialState::running && left_behind(folder_of(row.trial.number)))
+    if (row.trial.state == search::TrialState::running && !put_off.contains(row.trial.number) &&
+        left_behind(folder_of(row.trial.number)))
       return take(row);
   if (request_.asha) {
     std::vector<int64_t> promoted(all.empty() ? 0 : size_t(all.back().trial.number) + 1, 1);
@@ -310,9 +316,12 @@ std::optional<Claim> Board::claim(bool begin_new) {
 std::optional<BoardTrial> Board::tried(const BoardTrial& row) const {
   // rungs and parents make other runs of the same settings, and members of a population are several
   if (request_.asha || request_.sampler == "pbt") return std::nullopt;
+  const auto has_ended = [](const BoardTrial& other) {
+    return other.trial.state == search::TrialState::finished ||
+           other.trial.state == search::TrialState::unscored;
+  };
   for (const BoardTrial& other : trials())
-    if (other.same_as < 0 && other.trial.number != row.trial.number &&
-        other.trial.state == search::TrialState::finished &&
+    if (other.same_as < 0 && other.trial.number != row.trial.number && has_ended(other) &&
         path_exists(folder_of(other.trial.number) + "/run") &&
         settings_of(other.trial.values) == settings_of(row.trial.values))
       return other;
@@ -327,12 +336,13 @@ void Board::record(Claim& claim) {
   write(claim.task);
 }
 
-bool Board::done() const {
+bool Board::done(const std::set<int64_t>& put_off) const {
   const FileLock lock = wait_for_lock();
   const auto all = trials();
-  return int64_t(all.size()) >= request_.trials &&
-         std::ranges::none_of(all, [](const BoardTrial& row) {
-           return row.trial.state == search::TrialState::running;
+  return (int64_t(all.size()) >= request_.trials || !put_off.empty()) &&
+         std::ranges::none_of(all, [&](const BoardTrial& row) {
+           return row.trial.state == search::TrialState::running &&
+                  !put_off.contains(row.trial.number);
          });
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct SweepRequest {
 struct BoardTrial {
   search::SearchTrial trial;
   int64_t promoted = 0;  ///< how many rungs it may reach so far; 0: there are none
+  /// Why it failed or has no score; of one that runs: what cut it off, until it is taken up again.
   std::string message = {};
   /// The trial whose settings and score these are; -1: it was trained itself.
   int64_t same_as = -1;
@@ -60,8 +62,8 @@ class Board {
   Board(SweepRequest request, std::string folder);
 
   /// The next trial to work on: one left behind, one promoted, or a new one where `begin_new`.
-  /// Nothing: there is none now.
-  std::optional<Claim> claim(bool begin_new);
+  /// Nothing: there is none now. Those of `put_off` are left to others.
+  std::optional<Claim> claim(bool begin_new, const std::set<int64_t>& put_off = {});
   /// The trial that was trained to its end with these settings, and so with this result, for a run is
   /// a function of its settings; nothing: none was, or it would be another run.
   std::optional<BoardTrial> tried(const BoardTrial& row) const;
@@ -69,8 +71,9 @@ class Board {
   void record(Claim& claim);
   /// All trials, by number. Throws Error on a damaged file.
   std::vector<BoardTrial> trials() const;
-  /// No trial runs, and none is left to begin or promote.
-  bool done() const;
+  /// No trial runs but those of `put_off`, and none is left to begin or promote, or what is left may
+  /// wait for those.
+  bool done(const std::set<int64_t>& put_off = {}) const;
 
   const SweepRequest& request() const { return request_; }
   const std::string& folder() const { return folder_; }

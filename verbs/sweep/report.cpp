@@ -8,6 +8,7 @@
 #include "base/core/file.h"
 #include "base/core/printed.h"
 #include "base/core/shell_word.h"
+#include "base/core/words.h"
 #include "base/picture/chart.h"
 #include "base/search/importance.h"
 #include "engine/algo/experiment.h"
@@ -20,7 +21,8 @@ using search::Dimension;
 using search::TrialState;
 
 constexpr size_t kMaxSettingsBytes = 1 << 20;
-constexpr size_t kShown = 15;  // trials in the page's table
+constexpr size_t kShown = 15;        // trials in the page's table
+constexpr size_t kMostUnscored = 5;  // that are named
 
 std::string short_text(double value, const char* format = "%.4g") {
   if (!std::isfinite(value)) return "-";
@@ -70,7 +72,7 @@ std::string slice_chart(const Dimension& d, size_t index,
                         const std::vector<search::SearchTrial>& trials) {
   std::vector<ChartPoint> points;
   for (const auto& trial : trials)
-    if (trial.ended > 0 && trial.state != TrialState::failed)
+    if (trial.ended > 0 && std::isfinite(trial.score))
       points.push_back({trial.values[index], trial.score});
   std::ranges::sort(points, {}, &ChartPoint::x);
   std::string label = d.name;
@@ -138,10 +140,34 @@ std::string best_command(const Board& board, const BoardTrial& best) {
          shell_word(board.folder() + "/best.yaml");
 }
 
-std::string best_yaml(const Board& board, const BoardTrial& best) {
+std::string best_yaml(const Board& board, const BoardTrial& best, const std::string& unscored) {
   return "# trial " + std::to_string(best.trial.number) + " of a sweep: score " +
          short_text(best.trial.score) + " in " + short_text(best.trial.cost, "%.1f") + " s\n" +
+         (unscored.empty() ? "" : "# " + unscored + "\n") +
          read_file(board.folder_of(best.trial.number) + "/settings.yaml", kMaxSettingsBytes);
+}
+
+std::string unscored_text(const Board& board, const std::vector<BoardTrial>& trials) {
+  std::vector<std::string> numbers;
+  for (const BoardTrial& row : trials)
+    if (row.trial.state == TrialState::unscored)
+      numbers.push_back(std::to_string(row.trial.number));
+  if (numbers.empty()) return "";
+  const auto& shared = board.request().named;
+  const bool evaluated = shared.at("train.eval_every") != "0";
+  const bool several = numbers.size() > 1;
+  const std::string run = board.folder() + "/trials/" + numbers[0] + "/run";
+  std::string more;
+  if (numbers.size() > kMostUnscored)
+    more = " and " + std::to_string(numbers.size() - kMostUnscored) + " more";
+  numbers.resize(std::min(numbers.size(), kMostUnscored));
+  return std::string(several ? "trials " : "trial ") + joined(numbers) + more +
+         (several ? " have" : " has") + " no score, for no episode " +
+         (evaluated ? "of the evaluations " : "") + "ended, and may be the best: ./maglev eval " +
+         shell_word(run) + " judges " + (several ? "the first" : "it") +
+         (evaluated ? ""
+                    : "; a sweep in another --out with train.eval_every=" +
+                          shared.at("train.steps") + " judges all alike, or give more train.steps");
 }
 
 study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
@@ -155,10 +181,12 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
   };
   page.parts.push_back(CommandLine{command});
   page.parts.push_back(Paragraph{"Searched: " + request.space.written()});
-  page.parts.push_back(Paragraph{count(TrialState::finished) + " trials finished, " +
-                                 count(TrialState::stopped) + " stopped early, " +
-                                 count(TrialState::failed) + " failed, " +
-                                 count(TrialState::running) + " run."});
+  page.parts.push_back(Paragraph{
+      count(TrialState::finished) + " trials finished, " + count(TrialState::stopped) +
+      " stopped early, " + count(TrialState::failed) + " failed, " + count(TrialState::unscored) +
+      " have no score, " + count(TrialState::running) + " run."});
+  if (const std::string unscored = unscored_text(board, trials); !unscored.empty())
+    page.parts.push_back(Paragraph{unscored});
   const auto rows = ranked(trials, /*by_cost=*/false);
   if (rows.empty()) return page;
 

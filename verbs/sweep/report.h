@@ -15,8 +15,12 @@ std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials, boo
 std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, size_t most);
 /// What trains with the best trial's settings, or judges it where those alone do not make it (pbt).
 std::string best_command(const Board& board, const BoardTrial& best);
-/// Settings of one trial as YAML, for --config: what all share and what it tried.
-std::string best_yaml(const Board& board, const BoardTrial& best);
+/// Settings of one trial as YAML, for --config: what all share and what it tried. `unscored`: see
+/// below.
+std::string best_yaml(const Board& board, const BoardTrial& best, const std::string& unscored);
+/// Which of the trials have no score, why they may be the best, and how to judge them; empty: all of
+/// those that ended have one.
+std::string unscored_text(const Board& board, const std::vector<BoardTrial>& trials);
 /// Importance, history, slices and score against seconds.
 study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
                     const std::string& command);

@@ -287,9 +287,10 @@ int run(const std::vector<std::string>& words) {
   const size_t copies =
       std::erase_if(trials, [](const BoardTrial& row) { return row.same_as >= 0; });
   const auto best = ranked(trials, /*by_cost=*/false);
+  const std::string unscored = unscored_text(board, trials);
   write_atomic(out + "/report.html", study::html(page_of(board, trials, command)));
   if (!best.empty()) {
-    write_atomic(out + "/best.yaml", best_yaml(board, *best[0]));
+    write_atomic(out + "/best.yaml", best_yaml(board, *best[0], unscored));
     print(table_of(board, trials, kTableRows));
     if (copies > 0)
       print(std::to_string(copies) + " more had settings that were tried, and their scores\n");
@@ -300,6 +301,7 @@ int run(const std::vector<std::string>& words) {
       print(
           "its score is that of a rung: it was not trained to its end; more --trials promote "
           "some\n");
+    if (!unscored.empty()) print(unscored + "\n");
   }
   const auto failed = std::ranges::count_if(
       trials, [](const BoardTrial& row) { return row.trial.state == search::TrialState::failed; });
@@ -312,6 +314,14 @@ int run(const std::vector<std::string>& words) {
   }
   if (!trials.empty() && failed == std::ssize(trials))
     throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
+  const auto is_cut_off = [](const BoardTrial& row) {
+    return row.trial.state == search::TrialState::running && !row.message.empty();
+  };
+  if (const auto it = std::ranges::find_if(trials, is_cut_off); it != trials.end())
+    throw Error("[sweep] " + std::to_string(std::ranges::count_if(trials, is_cut_off)) +
+                " of the trials were cut off, trial " + std::to_string(it->trial.number) + ": " +
+                it->message + "; the same command goes on with them: " + command);
+  if (best.empty() && !unscored.empty()) throw Error("[sweep] " + unscored);
   return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdio>
 #include <list>
+#include <set>
 #include <thread>
 
 #include <nlohmann/json.hpp>
@@ -20,6 +21,7 @@
 #include "verbs/child.h"
 #include "verbs/side_by_side.h"
 #include "verbs/status_line.h"
+#include "verbs/sweep/ending.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::sweep {
@@ -32,6 +34,7 @@ constexpr auto kPoll = std::chrono::milliseconds(100);
 // of the time a look at metrics that grow may take
 constexpr double kShareOfLooks = 0.02;
 constexpr size_t kMaxSeedsBytes = 1 << 20;
+constexpr uint64_t kNoRoomBytes = 64 << 10;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -68,7 +71,7 @@ class Worker {
     while (!signals.ending()) {
       while (int64_t(jobs_.size()) < side_.at_once && start()) {
       }
-      if (jobs_.empty() && (closed() || board_.done())) break;
+      if (jobs_.empty() && (closed() || board_.done(put_off_))) break;
       look(signals);
       show();
       std::this_thread::sleep_for(kPoll);
@@ -79,13 +82,15 @@ class Worker {
       std::this_thread::sleep_for(kPoll);
     }
     line_.clear();
+    if (!in_the_way_.empty()) throw Error(in_the_way_);
     return signals.ending() ? RunOutcome::stopped : RunOutcome::finished;
   }
 
  private:
   // no new trial begins
   bool closed() const {
-    return seconds_since(began_) >= options_.budget_s || best_ >= options_.until;
+    return seconds_since(began_) >= options_.budget_s || best_ >= options_.until ||
+           !in_the_way_.empty();
   }
 
   bool start() {
@@ -93,7 +98,7 @@ class Worker {
     for (const BoardTrial& row : board_.trials())
       if (row.trial.state == TrialState::finished) best_ = std::max(best_, row.trial.score);
     if (closed()) return false;
-    auto claim = board_.claim(/*begin_new=*/true);
+    auto claim = board_.claim(/*begin_new=*/true, put_off_);
     if (!claim) return false;
     // another worker may have ended before it could say so; and what trained in one go may have
     // reached further than it was told to
@@ -108,7 +113,7 @@ class Worker {
     // a sampler may propose what was tried
     if (const auto same = board_.tried(claim->task)) {
       BoardTrial& task = claim->task;
-      task.trial.state = TrialState::finished;
+      task.trial.state = same->trial.state;
       task.trial.score = same->trial.score, task.trial.cost = same->trial.cost;
       task.same_as = same->trial.number;
       task.message = "the settings of trial " + std::to_string(task.same_as) + ", and its score";
@@ -217,11 +222,13 @@ class Worker {
   void finish(BoardTrial& task) const {
     search::SearchTrial& trial = task.trial;
     trial.score = score_of(board_.folder_of(trial.number) + "/run");
-    trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::failed;
-    if (trial.state == TrialState::failed) task.message = "no episode ended: it has no return";
+    trial.state = std::isfinite(trial.score) ? TrialState::finished : TrialState::unscored;
+    if (trial.state == TrialState::unscored)
+      task.message = std::string("no episode ") + (evaluates_ ? "of its evaluations " : "") +
+                     "ended: it has no score, and may be the best";
     if (!board_.request().asha) return;
     trial.rungs = rungs_reached(trial.number);
-    if (trial.state == TrialState::failed) return;
+    if (trial.state == TrialState::unscored) return;
     // the last rung is the end
     trial.rungs.resize(board_.request().asha->rungs.size() - 1, trial.score);
     trial.rungs.push_back(trial.score);
@@ -243,20 +250,66 @@ class Worker {
       stop_at_rung(task);
     } else {
       if (board_.request().asha) take_rungs(task);
-      if (status != train::kStopped && !ending) {
-        trial.state = TrialState::failed;
-        task.message = train::last_line(folder + "/log.txt");
-        if (task.message.empty()) task.message = "it ended with status " + std::to_string(status);
-      }
+      if (!ending) cut_off(task, status);
     }
-    board_.record(job.claim);
+    try {
+      board_.record(job.claim);
+    } catch (const Error& error) {
+      // it stands there as running, and others that train are not ended for it
+      in_the_way_ = error.what();
+      return;
+    }
     say(task);
+  }
+
+  // what says nothing of its settings is not told to the sampler: it runs, and is gone on with
+  void cut_off(BoardTrial& task, int status) {
+    const std::string folder = board_.folder_of(task.trial.number);
+    const std::string said = train::last_line(folder + "/log.txt");
+    const std::string killed = train::killed_text(status);
+    task.message = status == train::kStopped ? "somebody else stopped it"
+                   : !killed.empty()         ? killed
+                   : !said.empty()           ? said
+                                             : "it ended with status " + std::to_string(status);
+    const std::string trial = "trial " + std::to_string(task.trial.number);
+    std::string then;
+    switch (status_cause(status, said)) {
+      case Cause::trial:
+        task.trial.state = TrialState::failed;
+        // a crash may have been told before it came
+        if (!said.empty()) task.message = said + (killed.empty() ? "" : "; it " + killed);
+        return;
+      case Cause::outside:
+        // what kills it each time, such as a lack of memory, would keep this one busy for ever
+        if (!again_.insert(task.trial.number).second) put_off_.insert(task.trial.number);
+        then = put_off_.contains(task.trial.number) ? "the same command goes on with it later"
+                                                    : "it goes on";
+        break;
+      case Cause::disk:
+        in_the_way_ = "[sweep] the disk is full, and " + trial + " was cut off: " + task.message +
+                      "; with room there the same command goes on";
+        then = "no more trials begin";
+        break;
+    }
+    line_.clear();
+    std::fprintf(stderr, "%s was cut off: %s; %s\n", trial.c_str(), task.message.c_str(),
+                 then.c_str());
+  }
+
+  // a log that has no room says nothing
+  Cause status_cause(int status, const std::string& said) const {
+    const Cause cause = cause_of(status, said);
+    return cause == Cause::trial && free_bytes(board_.folder()) < kNoRoomBytes ? Cause::disk
+                                                                               : cause;
   }
 
   // as `train --seeds` sums up: evaluations where there are any, else the return of training
   double score_of(const std::string& run) const {
     if (is_seeds(run)) {
       const auto json = nlohmann::json::parse(read_file(run + "/seeds.json", kMaxSeedsBytes));
+      // a mean over some of them would leave out just those that never failed
+      for (const auto& seed : json.at("seeds"))
+        if (seed.at(evaluates_ ? "evaluation" : "return").is_null()) return NAN;
       return json.contains("mean") ? json["mean"].get<double>() : NAN;
     }
     return evaluates_ ? train::last_evaluation(run) : read_status(run).return_mean;
@@ -277,16 +330,17 @@ class Worker {
   // one line, where it can be rewritten
   void show() {
     if (!line_.live()) return;
-    int64_t counts[4] = {};
+    int64_t counts[names_of(TrialState{}).size()] = {};
     double best = -std::numeric_limits<double>::infinity();
     for (const BoardTrial& row : board_.trials()) {
       ++counts[size_t(row.trial.state)];
       if (row.trial.state == TrialState::finished) best = std::max(best, row.trial.score);
     }
-    const std::string text =
-        "best " + score_text(best) + "; " + std::to_string(counts[0]) + " running, " +
-        std::to_string(counts[1]) + " finished, " + std::to_string(counts[2]) + " stopped early, " +
-        std::to_string(counts[3]) + " failed, of " + std::to_string(board_.request().trials);
+    const std::string text = "best " + score_text(best) + "; " + std::to_string(counts[0]) +
+                             " running, " + std::to_string(counts[1]) + " finished, " +
+                             std::to_string(counts[2]) + " stopped early, " +
+                             std::to_string(counts[3]) + " failed, " + std::to_string(counts[4]) +
+                             " without a score, of " + std::to_string(board_.request().trials);
     line_.show(text);
   }
 
@@ -296,6 +350,8 @@ class Worker {
   const bool evaluates_;
   SideBySide side_ = {};
   std::list<Job> jobs_;
+  std::set<int64_t> again_, put_off_;  // trials that were killed once, and twice
+  std::string in_the_way_;             // why no more trials begin
   double best_ = -std::numeric_limits<double>::infinity();
   const Clock::time_point began_ = Clock::now();
   StatusLine line_ = {};

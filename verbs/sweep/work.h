@@ -23,7 +23,10 @@ struct WorkOptions {
 };
 
 /// Trains trials until none is left, shown on standard error. A trial that fails is written down as
-/// failed and the sweep goes on. stopped: a signal came, and the same command goes on.
+/// failed and the sweep goes on. One that was killed is gone on with, once; killed again it stays
+/// as it is, running, for the next worker. stopped: a signal came, and the same command goes on.
+/// Throws Error, once those that train have ended, where the disk is full: what was cut off by that
+/// is gone on with by the same command too.
 RunOutcome work(Board& board, const Experiment& experiment, const WorkOptions& options);
 
 }  // namespace maglev::verbs::sweep
