@@ -6,6 +6,7 @@
 //   run.lock       held while a process trains    memory.json   what the run was planned to hold
 //   dataset.txt    the files it learns from, where it does
 //   given.txt      the settings that were given, at first and later (given.h)
+//   sinks.txt      where metrics go, if somebody chose (engine/train/session_sinks.h)
 //   metrics.jsonl, events.out.tfevents.*, checkpoints/ by others
 
 #include <cstdint>
