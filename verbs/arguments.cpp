@@ -172,10 +172,10 @@ std::optional<double> Arguments::number(std::string_view flag, double min, doubl
 std::optional<std::string> Arguments::file(std::string_view flag) const {
   const auto file = value(flag);
   if (!file) return std::nullopt;
-  if (std::filesystem::is_directory(*file))
+  if (is_folder(*file))
     throw Error(where() + *file + " is a folder; name a file for " + std::string(flag));
   const auto folder = std::filesystem::path(*file).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder))
+  if (!folder.empty() && !is_folder(folder))
     throw Error(where() + folder.string() + " is no folder; make it, or name another file for " +
                 std::string(flag));
   return file;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -11,6 +10,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include "base/config/other_names.h"
+#include "base/core/file.h"
 
 namespace maglev {
 namespace {
@@ -406,8 +406,7 @@ void OptionTable::override_with(std::string_view assignment, std::string_view wh
 }
 
 void OptionTable::load(const std::string& path, Origin origin, const Skip& skip) {
-  if (std::filesystem::is_directory(path))
-    throw Error("[" + path + "] is a folder; name the settings file in it");
+  if (is_folder(path)) throw Error("[" + path + "] is a folder; name the settings file in it");
   std::ifstream file(path, std::ios::binary);
   if (!file) throw Error("[" + path + "] cannot be read; check the path and its permissions");
   // one byte more than allowed shows a file that is too large

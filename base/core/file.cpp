@@ -132,7 +132,8 @@ int write_all(int fd, const std::string& path, const std::byte* data, size_t siz
   return 0;
 }
 
-bool is_folder(const std::string& path) {
+// a link is none
+bool is_own_folder(const std::string& path) {
   struct stat info;
   return ::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
 }
@@ -140,7 +141,7 @@ bool is_folder(const std::string& path) {
 // gone already is fine
 int unlink_any(const std::string& path) {
   int result = attempt(FileOp::unlink, path, [&] {
-    return is_folder(path) ? ::rmdir(path.c_str()) : ::unlink(path.c_str());
+    return is_own_folder(path) ? ::rmdir(path.c_str()) : ::unlink(path.c_str());
   });
   return result < 0 && errno != ENOENT ? errno : 0;
 }
@@ -181,7 +182,7 @@ bool is_temporary(std::string_view name) {
 
 void sweep_temporaries(const std::string& folder, const std::string& of) {
   for (const auto& name : list_dir(folder)) {
-    if (!is_temporary(name) || is_folder(folder + "/" + name)) continue;
+    if (!is_temporary(name) || is_own_folder(folder + "/" + name)) continue;
     if (!of.empty() && !name.starts_with("." + of + std::string(kTemporary))) continue;
     // it belongs to the process whose number it carries
     int pid = 0;
@@ -284,6 +285,11 @@ bool path_exists(const std::string& path) {
   return ::stat(path.c_str(), &info) == 0;
 }
 
+bool is_folder(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 bool make_dir(const std::string& path) {
   if (attempt(FileOp::open, path, [&] { return ::mkdir(path.c_str(), 0755); }) == 0) return true;
   if (errno != EEXIST) fail(path, "folder cannot be made", errno);
@@ -323,7 +329,7 @@ void remove_path(const std::string& path) {
 }
 
 void remove_tree(const std::string& path) {
-  if (is_folder(path))
+  if (is_own_folder(path))
     for (const auto& name : list_dir(path)) remove_tree(path + "/" + name);
   remove_path(path);
 }

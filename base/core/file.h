@@ -32,8 +32,9 @@ uint64_t file_bytes(const std::string& path);
 /// is left and the old file is intact, or the new one is there whole and may not survive that cut.
 void write_atomic(const std::string& path, std::string_view bytes);
 
-/// Follows links.
+/// Both follow links; what cannot be looked at is none.
 bool path_exists(const std::string& path);
+bool is_folder(const std::string& path);
 /// Makes the folder and its parents; existing ones are fine.
 void make_dirs(const std::string& path);
 /// Makes one folder; false when something of that name is there already.

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/words.h"
@@ -265,7 +266,7 @@ std::vector<std::string> scripted_players(const EnvEntry& env) {
 Error no_player(const std::string& name, const EnvEntry& env,
                 const std::vector<std::string>& others) {
   // a folder of runs, or of nothing
-  if (std::filesystem::is_directory(name)) return no_run(name);
+  if (is_folder(name)) return no_run(name);
   std::vector<std::string> known = scripted_players(env);
   known.insert(known.end(), others.begin(), others.end());
   // a folder may be misspelled before the checkpoint that is named

@@ -119,8 +119,7 @@ Error no_run(const std::string& path) {
 }
 
 std::vector<std::string> runs_in(const std::string& folder) {
-  std::error_code unknown;
-  if (!std::filesystem::is_directory(folder, unknown)) return {};
+  if (!is_folder(folder)) return {};
   std::vector<std::string> names, paths;
   for (const std::string& name : list_dir(folder))
     if (is_run(folder + "/" + name)) names.push_back(name);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <unistd.h>
 
 #include "base/core/error.h"
@@ -40,12 +39,10 @@ void list_below(const std::string& folder, const std::string& prefix, int depth,
                 std::vector<RunRow>& rows) {
   for (const std::string& child : list_dir(folder)) {
     const std::string path = folder + "/" + child, name = prefix + child;
-    std::error_code unknown;
     if (is_run(path)) rows.push_back(run_row(path, name));
     else if (is_seeds(path)) rows.push_back(train::seeds_row(path, name));
     else if (is_sweep(path)) rows.push_back(sweep::sweep_row(path, name));
-    else if (depth < kDeepestListed && !child.starts_with('.') &&
-             std::filesystem::is_directory(path, unknown))
+    else if (depth < kDeepestListed && !child.starts_with('.') && is_folder(path))
       list_below(path, name + "/", depth + 1, rows);
   }
 }
@@ -63,7 +60,7 @@ int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, {.least = 0, .most = 1, .names = "[folder or run]"});
   if (arguments.help()) return arguments.print_help();
   const std::string root = arguments.positional().empty() ? "runs" : arguments.positional()[0];
-  if (!arguments.positional().empty() && !std::filesystem::is_directory(root))
+  if (!arguments.positional().empty() && !is_folder(root))
     throw Error("[runs] " + root + " is no folder");
   std::vector<RunRow> rows;
   if (is_run(root)) rows.push_back(run_row(root, without_slashes(root)));

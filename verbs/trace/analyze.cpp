@@ -1,7 +1,6 @@
 // maglev trace analyze: one trace, or one against an older one.
 
 #include <algorithm>
-#include <filesystem>
 #include <unistd.h>
 
 #include "base/core/error.h"
@@ -19,7 +18,7 @@ constexpr size_t kListed = 10;
 
 // a file; of a run's folder, or one of traces, the only trace in it
 std::string trace_of(const std::string& path) {
-  if (!std::filesystem::is_directory(path)) return path;
+  if (!is_folder(path)) return path;
   std::vector<std::string> found;
   for (const std::string& folder : {path, path + "/traces"})
     for (const std::string& name : list_dir(folder))

@@ -1,7 +1,6 @@
 #include "verbs/watch/library.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <sys/stat.h>
 
@@ -34,7 +33,7 @@ std::vector<std::string> trimmed_roots(std::vector<std::string> roots) {
 
 RunLibrary::RunLibrary(std::vector<std::string> roots) : roots_(trimmed_roots(std::move(roots))) {
   for (const std::string& root : roots_) {
-    if (!std::filesystem::is_directory(root))
+    if (!is_folder(root))
       throw Error("[watch] " + root + " is no folder; name a run, or a folder of runs" +
                   did_you_mean(near_runs(root)));
     std::map<std::string, Known> found;
@@ -87,7 +86,7 @@ void RunLibrary::look_below(const std::string& folder, const std::string& name, 
   if (depth == kDeepest) return;
   for (const std::string& child : list_dir(folder)) {
     const std::string path = folder + "/" + child;
-    if (child.starts_with('.') || !std::filesystem::is_directory(path)) continue;
+    if (child.starts_with('.') || !is_folder(path)) continue;
     look_below(path, name.empty() ? child : name + "/" + child, depth + 1, found);
   }
 }
