@@ -104,14 +104,14 @@ void read_depths(const std::string& file, const std::vector<Atom>& queries, Prog
   for (size_t q = 0; q < queries.size(); ++q) places.emplace(queries[q], q);
   depths.resize(queries.size(), -1);
   for (size_t i = 0; i < said.atoms.size(); ++i) {
-    const auto where = [&] { return "[" + file + "] " + to_text(names, said.atoms[i]) + ": "; };
     const auto place = places.find(said.atoms[i]);
-    if (place == places.end())
-      throw Error(where() + "expected a query of the split, which has none such; leave it out");
+    // a split may have been cut since
+    if (place == places.end()) continue;
     const int32_t depth = said.depths.empty() ? -1 : said.depths[i];
     int32_t& known = depths[place->second];
     if (known >= 0 && depth >= 0 && known != depth)
-      throw Error(where() + "depth " + std::to_string(depth) + ", and the split's own file has " +
+      throw Error("[" + file + "] " + to_text(names, said.atoms[i]) + ": depth " +
+                  std::to_string(depth) + ", and the split's own file has " +
                   std::to_string(known) + "; leave one of them out");
     known = std::max(known, depth);
   }
@@ -212,13 +212,12 @@ Dataset make_dataset(const std::string& name, std::optional<uint64_t> seed) {
 }
 
 std::string lasting_name(const std::string& name_or_folder) {
-  if (is_built_in(name_or_folder) || !std::filesystem::is_directory(name_or_folder))
-    return name_or_folder;
+  if (is_built_in(name_or_folder) || !is_folder(name_or_folder)) return name_or_folder;
   return std::filesystem::absolute(name_or_folder).lexically_normal().string();
 }
 
 std::string shadowed_folder(const std::string& name_or_folder) {
-  if (!is_built_in(name_or_folder) || !std::filesystem::is_directory(name_or_folder)) return "";
+  if (!is_built_in(name_or_folder) || !is_folder(name_or_folder)) return "";
   return name_or_folder + " is the built-in graph; the folder of that name is ./" + name_or_folder;
 }
 
@@ -230,7 +229,7 @@ Dataset open_dataset(const std::string& name_or_folder) {
       dataset.notes.push_back(note);
     return dataset;
   }
-  if (std::filesystem::is_directory(name_or_folder)) return read_folder(name_or_folder);
+  if (is_folder(name_or_folder)) return read_folder(name_or_folder);
   // whoever gives a path means no name, and whoever misspells one no folder
   std::string text = "[knowledge graph] there is no folder '" + name_or_folder + "'";
   if (name_or_folder.find('/') == std::string::npos)

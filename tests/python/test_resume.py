@@ -605,6 +605,7 @@ def test_what_was_stopped_before_it_saved_begins_once_more_and_says_where_the_ol
     words = ["train", "ppo", "cartpole", *COMMON, "--out", run, "--continue"]
     assert engine(*words).returncode == 0
     shutil.rmtree(run / "checkpoints")
+    (run / "metrics.jsonl").unlink()
     status = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps({**status, "state": "stopped", "steps": 0}))
     done = engine(*words, "--sinks", "console")
