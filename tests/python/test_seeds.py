@@ -121,7 +121,7 @@ def pid_that_trains(folder, deadline_s=60):
 
 def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine, tmp_path):
     folder = tmp_path / "group"
-    longer = [word.replace("=3200", "=60000") for word in SMALL]
+    longer = [word.replace("=3200", "=120000") for word in SMALL]
     words = ["train", "ppo", "cartpole", *longer, "threads=1", "--seeds", "2", "--out", folder]
     process = subprocess.Popen(
         [ENGINE, *map(str, words)],

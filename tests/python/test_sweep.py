@@ -188,7 +188,7 @@ def kill_trial(folder, others=()):
 
 def test_a_trial_that_was_killed_goes_on_and_killed_again_is_left_to_the_same_command(engine, tmp_path):
     folder = tmp_path / "s"
-    command = words(folder, "--trials", 2, "--parallel", 1, "train.steps=60000")
+    command = words(folder, "--trials", 2, "--parallel", 1, "train.steps=120000")
     process = subprocess.Popen(
         [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True
     )

@@ -227,8 +227,8 @@ std::string behind_links(const std::string& name) {
 
 bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
-  const auto whole = [](const std::string& name) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(name));
+  const auto whole = [&](const std::string& name) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(name), error);
   };
   return whole(a) == whole(b) || std::filesystem::equivalent(a, b, error);
 }

@@ -216,6 +216,7 @@ BoardTrial Board::read(int64_t number) const {
     trial.rungs = json.at("rungs").get<std::vector<double>>();
     row.promoted = json.at("promoted"), row.message = json.at("message");
     row.same_as = json.value("same_as", int64_t(-1));
+    row.killed = json.value("killed", int64_t(0));
     return row;
   } catch (const Json::exception&) {
     throw Error("[" + path + "] is damaged; " + remedy);
@@ -235,7 +236,8 @@ void Board::write(const BoardTrial& row) const {
                   {"rungs", trial.rungs},
                   {"promoted", row.promoted},
                   {"message", row.message},
-                  {"same_as", row.same_as}};
+                  {"same_as", row.same_as},
+                  {"killed", row.killed}};
   write_atomic(folder_of(trial.number) + "/trial.json", json.dump(1) + "\n");
 }
 

@@ -45,6 +45,7 @@ struct BoardTrial {
   int64_t promoted = 0;  ///< how many rungs it may reach so far; 0: there are none
   /// Why it failed or has no score; of one that runs: what cut it off, until it is taken up again.
   std::string message = {};
+  int64_t killed = 0;  ///< how often somebody or something else ended it
   /// The trial whose settings and score these are; -1: it was trained itself.
   int64_t same_as = -1;
 };

@@ -163,8 +163,10 @@ std::string unscored_text(const Board& board, const std::vector<BoardTrial>& tri
   numbers.resize(std::min(numbers.size(), kMostUnscored));
   return std::string(several ? "trials " : "trial ") + joined(numbers) + more +
          (several ? " have" : " has") + " no score, for no episode " +
-         (evaluated ? "of the evaluations " : "") + "ended, and may be the best: ./maglev eval " +
-         shell_word(run) + " judges " + (several ? "the first" : "it") +
+         (evaluated ? "of the evaluations " : "") +
+         (board.request().seeds > 1 ? "of one seed or more " : "") +
+         "ended, and may be the best: ./maglev eval " + shell_word(run) + " judges " +
+         (several ? "the first" : "it") +
          (evaluated ? ""
                     : "; a sweep in another --out with train.eval_every=" +
                           shared.at("train.steps") + " judges all alike, or give more train.steps");

@@ -317,7 +317,9 @@ int run(const std::vector<std::string>& words) {
   const auto is_cut_off = [](const BoardTrial& row) {
     return row.trial.state == search::TrialState::running && !row.message.empty();
   };
-  if (const auto it = std::ranges::find_if(trials, is_cut_off); it != trials.end())
+  // a sweep that came to what it was for leaves them
+  const bool enough = !best.empty() && best[0]->trial.score >= options.until;
+  if (const auto it = std::ranges::find_if(trials, is_cut_off); it != trials.end() && !enough)
     throw Error("[sweep] " + std::to_string(std::ranges::count_if(trials, is_cut_off)) +
                 " of the trials were cut off, trial " + std::to_string(it->trial.number) + ": " +
                 it->message + "; the same command goes on with them: " + command);

@@ -35,6 +35,7 @@ constexpr auto kPoll = std::chrono::milliseconds(100);
 constexpr double kShareOfLooks = 0.02;
 constexpr size_t kMaxSeedsBytes = 1 << 20;
 constexpr uint64_t kNoRoomBytes = 64 << 10;
+constexpr int64_t kMostKills = 4;  // of one trial
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -69,7 +70,12 @@ class Worker {
   RunOutcome run() {
     PassedSignals signals;
     while (!signals.ending()) {
-      while (int64_t(jobs_.size()) < side_.at_once && start()) {
+      try {
+        while (int64_t(jobs_.size()) < side_.at_once && start()) {
+        }
+      } catch (const Error& error) {
+        // those that train are not ended for it
+        if (in_the_way_.empty()) in_the_way_ = error.what();
       }
       if (jobs_.empty() && (closed() || board_.done(put_off_))) break;
       look(signals);
@@ -116,7 +122,8 @@ class Worker {
       task.trial.state = same->trial.state;
       task.trial.score = same->trial.score, task.trial.cost = same->trial.cost;
       task.same_as = same->trial.number;
-      task.message = "the settings of trial " + std::to_string(task.same_as) + ", and its score";
+      task.message = "the settings of trial " + std::to_string(task.same_as) +
+                     (task.trial.state == TrialState::unscored ? "" : ", and its score");
       board_.record(*claim);
       say(task);
       return true;
@@ -150,12 +157,14 @@ class Worker {
 
   // the trial's settings, written; where they contradict each other it says so itself
   std::string settings_file(const BoardTrial& task) const {
-    const std::string path = board_.folder_of(task.trial.number) + "/settings.yaml";
+    std::string settings;
     try {
-      write_atomic(path, options_.resolved(board_.settings_of(task.trial.values)));
+      settings = options_.resolved(board_.settings_of(task.trial.values));
     } catch (const Error&) {
       return board_.folder() + "/settings.yaml";
     }
+    const std::string path = board_.folder_of(task.trial.number) + "/settings.yaml";
+    write_atomic(path, settings);
     return path;
   }
 
@@ -256,7 +265,7 @@ class Worker {
       board_.record(job.claim);
     } catch (const Error& error) {
       // it stands there as running, and others that train are not ended for it
-      in_the_way_ = error.what();
+      if (in_the_way_.empty()) in_the_way_ = error.what();
       return;
     }
     say(task);
@@ -280,7 +289,13 @@ class Worker {
         if (!said.empty()) task.message = said + (killed.empty() ? "" : "; it " + killed);
         return;
       case Cause::outside:
-        // what kills it each time, such as a lack of memory, would keep this one busy for ever
+        // what kills it each time, such as a lack of memory, would keep this one busy for ever, and
+        // the sweep from its end
+        if (++task.killed == kMostKills) {
+          task.trial.state = TrialState::failed;
+          task.message += ", " + std::to_string(kMostKills) + " times";
+          return;
+        }
         if (!again_.insert(task.trial.number).second) put_off_.insert(task.trial.number);
         then = put_off_.contains(task.trial.number) ? "the same command goes on with it later"
                                                     : "it goes on";

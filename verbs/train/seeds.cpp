@@ -154,7 +154,7 @@ class Group {
     }
     line_.clear();
     if (!refused.empty()) throw Error(refused);
-    return finish();
+    return finish(/*stopped=*/signals.ending());
   }
 
  private:
@@ -317,7 +317,7 @@ class Group {
     write_atomic(folder_ + "/seeds.json", json.dump(2) + "\n");
   }
 
-  RunOutcome finish() const {
+  RunOutcome finish(bool stopped) const {
     write_json();
     Table table({">seed", ">steps", ">return", ">evaluation", "state", "run"});
     std::string failed;
@@ -348,7 +348,8 @@ class Group {
       print(text + "\n");
     }
     if (!all) print("resume with ./maglev train --resume " + shell_word(folder_) + "\n");
-    if (!failed.empty()) throw Error("[seeds] " + failed);
+    // who stopped all of them goes on with all of them, also with what failed before
+    if (!failed.empty() && !stopped) throw Error("[seeds] " + failed);
     return all ? RunOutcome::finished : RunOutcome::stopped;
   }
 
