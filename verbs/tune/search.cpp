@@ -22,7 +22,7 @@ constexpr double kLeastSeconds = 0.2, kMostSeconds = 10;
 constexpr double kPatience = 3, kSlack = 0.5;
 constexpr double kHopeless = 0.75;  // of the speed beside it
 constexpr size_t kFinalists = 3, kTurns = 3, kLeastTurns = 2;
-constexpr const char* kNoTime = "no time left";
+constexpr const char* kNoTime = "no time left (--budget gives more)";
 
 std::optional<double> number_of(const std::string& text) {
   double value = 0;

@@ -165,7 +165,7 @@ TEST(tune_search, the_time_of_finals_goes_to_what_had_none_where_nothing_came_ne
   machine.now = 0, machine.worth["shard=1024"] = 0.5;
   const Outcome cut = search(machine.knobs, 5, machine.world());
   EXPECT_GT(machine.now, 5 - 0.9);
-  EXPECT_GT(std::ranges::count(cut.rows, "no time left", &Row::why), 0);
+  EXPECT_GT(std::ranges::count(cut.rows, "no time left (--budget gives more)", &Row::why), 0);
   EXPECT_EQ(cut.rows[0].why, "kept: nothing that was measured came near it");
 }
 
