@@ -77,9 +77,11 @@ class Report {
   /// The first sign, in a row, that learning has diverged: which figure is not finite; empty: none.
   const std::string& divergence() const { return divergence_; }
 
-  /// Seconds the sessions before this one took; shown times continue from there. The first row has
-  /// no steps a second.
-  void continue_clock(double seconds) { seconds_before_ = seconds, of_two_sessions_ = true; }
+  /// Seconds the sessions before this one took until `step`; shown times continue from there. Where
+  /// steps since the last row were another session's the first row has no steps a second.
+  void continue_clock(double seconds, int64_t step) {
+    seconds_before_ = seconds, of_two_sessions_ = step != flushed_step_;
+  }
   double seconds() const;
 
   /// Figures of all processes since the last flush become the first one's, as a checkpoint has them.

@@ -411,7 +411,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     processes.begun();
     const std::string from = checkpoint->dir;
     checkpoint.reset();
-    trainer.report().continue_clock(identity.seconds);
+    trainer.report().continue_clock(identity.seconds, identity.step);
     // one that was killed behind its last checkpoint only has its end to write; one that is asked for
     // less than it has done is none of these
     if (trainer.done() && (has_finished(folder) || experiment->run.steps < began.steps))

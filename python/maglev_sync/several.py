@@ -65,6 +65,7 @@ class Several:
         self.refused: dict[Path, str] = {}
         self.told_why: set[Path] = set()  # of those that were refused
         self.waiting: set[Path] = set()  # runs that train and have written no row yet
+        self.told: set[Path] = set()  # of which that was said
         self.folders: dict[str, Path] = {}  # by ids of runs
         self.quiet = 0
 
@@ -137,6 +138,9 @@ class Several:
                 f"[{place.folder}] has no metrics.jsonl, whose rows are what is sent; "
                 "a run that is trained with jsonl among its --sinks has one"
             )
+        if place.folder not in self.told:
+            self.told.add(place.folder)
+            self.tell(f"{place.folder}: no metrics.jsonl yet, waited for")
         self.waiting.add(place.folder)
         return False
 
