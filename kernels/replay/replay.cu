@@ -172,9 +172,11 @@ int replay_write_cuda(const ReplayWrite& a, void* stream) {
     times = larger(times, a.columns[c].times);
   }
   const int64_t words = (widest + 15) / 16;
-  const LaunchShape shape{.grid = {blocks_of(words < 65536 ? words : 65536, kThreads), a.count,
+  // no more threads than a narrow slot has words, in warps
+  const int64_t threads = words < kThreads ? (words + 31) / 32 * 32 : kThreads;
+  const LaunchShape shape{.grid = {blocks_of(words < 65536 ? words : 65536, threads), a.count,
                                    times < kMostGridSide ? times : kMostGridSide},
-                          .block = {kThreads}};
+                          .block = {threads}};
   return launch_kernel(write, shape, stream, a);
 }
 

@@ -250,9 +250,12 @@ KernelCase write_case(int64_t slots, int64_t times, at::Device device) {
   const auto none = at::zeros({slots, 3}, at::kByte);
   const int64_t now = slots + slots - times / 2;
   index->rebuild(none, none, none, now, now);
+  std::vector<std::pair<int64_t, at::ScalarType>> columns{
+      {7, at::kFloat}, {16, at::kFloat}, {5, at::kByte}};
+  // more times than a grid has blocks in z, of the least there is
+  if (times > 65535) columns = {{1, at::kByte}};
   Tensors staged, rings;
-  for (const auto& [width, dtype] :
-       {std::pair{int64_t(7), at::kFloat}, {16, at::kFloat}, {5, at::kByte}}) {
+  for (const auto& [width, dtype] : columns) {
     staged.push_back(at::arange(times * 3 * width).remainder(200).view({times, 3, width}));
     staged.back() = staged.back().to(device, dtype);
     rings.push_back(at::zeros({slots, 3, width}, staged.back().options()));
@@ -446,6 +449,7 @@ std::vector<KernelCase> replay_cases(at::Device device) {
   // on a processor steps are written to the ring itself, and a thread draws ahead
   if (device.is_cuda()) {
     for (int64_t times : {1, 6}) list.push_back(write_case(11, times, device));
+    list.push_back(write_case(70'000, 66'000, device));
     for (int64_t held : {5, 4}) list.push_back(ahead_case(held, device));
   }
   return list;
