@@ -369,7 +369,8 @@ RunStatus read_status(const std::string& run) {
   // here
   if (s.state == "running" && s.host == host_name() && !FileLock::held(run + "/" + kLock))
     s.state = "killed";
-  if (s.state != "finished") look_at_rows(run, s);
+  // one that was stopped has said where
+  if (s.state == "running" || s.state == "killed") look_at_rows(run, s);
   return s;
 }
 

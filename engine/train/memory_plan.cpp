@@ -324,8 +324,7 @@ std::vector<Saving> savings(const Experiment& experiment, const Placement& place
   }
   // a dataset is held whatever the capacity
   if (experiment.run.dataset.empty()) add("train.replay_capacity", "", "");
-  // environments are made also where nothing is collected
-  found.push_back({"env.count", ""});
+  add("env.count", "", "");
   return found;
 }
 

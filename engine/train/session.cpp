@@ -187,9 +187,10 @@ MetricWriter Session::open(const RunRequest& request) {
 std::vector<std::string> Session::sinks_for(const RunRequest& request) {
   std::vector<std::string> names = request.sinks;
   if (names.empty() && resumed_at_ >= 0) names = chosen_sinks(dir_.path());
-  // also what is there already: a folder that is made anew gets it
-  if (!names.empty()) dir_.write(kSinksFile, sinks_text(names));
-  if (!request.sinks.empty()) return names;
+  if (!request.sinks.empty()) {
+    dir_.write(kSinksFile, sinks_text(names));
+    return names;
+  }
   const bool kept = !names.empty();
   for (const SinkEntry& sink : sink_table()) {
     // seeds and trials are begun without the console, which whoever resumes one looks at
