@@ -26,9 +26,9 @@ struct LearnerState {
   std::unique_ptr<Optimizer> optimizer;
   LossScale loss_scale;                     ///< stays 1 but in fp16
   std::shared_ptr<RewardNorm> reward_norm;  ///< null unless ppo.normalize_reward
-  at::Tensor last_entropy;                  ///< scalar f32, nats: of the minibatch before
-  at::Tensor steps_done;                    ///< scalar f64, rows learned from: what schedules see
-  at::Tensor epochs_done;                   ///< scalar i64, numbers permutations
+  at::Tensor last_entropy;  ///< scalar f32, nats: of the last minibatch with a row that counts
+  at::Tensor steps_done;    ///< scalar f64, rows learned from: what schedules see
+  at::Tensor epochs_done;   ///< scalar i64, numbers permutations
 
   /// The batch's rewards [T, rows] by reward_norm, which takes in those of all processes first;
   /// valid [T, rows] f32.

@@ -12,7 +12,7 @@ double difference_error(Sizes n) { return std::sqrt(1 / double(n.first) + 1 / do
 
 double degrees_of(Sizes n) {
   const double a = double(n.first), b = double(n.second);
-  // exact for equal sizes, whose results are not to differ in their last bits
+  // exact for equal sizes
   if (n.first == n.second) return 2 * a - 2;
   const double sum = 1 / a + 1 / b;
   return sum * sum / (1 / (a * a * (a - 1)) + 1 / (b * b * (b - 1)));

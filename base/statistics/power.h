@@ -14,7 +14,7 @@ struct Sizes {
 /// By how much the error of a difference of means is that of one value.
 double difference_error(Sizes n);
 /// Welch and Satterthwaite's degrees of freedom where both samples show one deviation: 2n - 2 of
-/// equal sizes, and of unequal ones not many more than the smaller sample's.
+/// equal sizes, else between the smaller sample's n - 1 and n1 + n2 - 2.
 double degrees_of(Sizes n);
 
 /// The chance that a true difference of `effect` deviations is found.

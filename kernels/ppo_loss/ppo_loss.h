@@ -20,7 +20,8 @@ struct PpoLossSettings {
 struct PpoLossScalars {
   float advantage_mean;   ///< 0 where advantages are not normalised here
   float advantage_scale;  ///< 1 / (std + 1e-8), or 1
-  float inverse_count;    ///< 1 / valid rows of the whole minibatch: shards' sums are its means
+  float inverse_count;    ///< 1 / valid rows of the whole minibatch: shards' sums are its means;
+                          ///< 0: there is none
   float clip;             ///< of the ratio, at least 0
   float value_clip;       ///< how far values move, in the value head's units, at least 0
   float entropy_coef;

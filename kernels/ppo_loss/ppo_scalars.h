@@ -48,10 +48,10 @@ struct PpoBegin {
   PpoNumbers numbers;
   AdvantageStatistics* statistics;  ///< [1], of the minibatch; a device writes it first
   const float *clip, *value_clip, *entropy_coef, *entropy_floor;  ///< [1] each, this update's
-  const float* last_entropy;  ///< [1], mean entropy of the minibatch before
+  const float* last_entropy;  ///< [1], mean entropy of the last minibatch with a valid row
   PpoLossScalars* scalars;    ///< written
 };
-/// Before a minibatch: below the floor the mean entropy of the minibatch before adds its penalty.
+/// Before a minibatch: below the floor the mean entropy of the one before adds its penalty.
 MAGLEV_HD void ppo_begin(const PpoBegin& b) {
   const PpoNumbers& n = b.numbers;
   const float penalty = *b.last_entropy < *b.entropy_floor ? n.entropy_floor_penalty : 0.f;
@@ -81,7 +81,8 @@ MAGLEV_HD void ppo_end(const PpoEnd& e) {
     for (int64_t l = 0; l < e.lanes; ++l) sum += e.lane_figures[l * kPpoFigures + k];
     e.figures[k] = float(sum);
   }
-  // of rows that only reset their environments there is no mean: they say nothing
+  // of rows that only reset their environments there is no mean: they say nothing. Their step is
+  // made, without a gradient
   const bool empty = e.scalars->inverse_count == 0.f;
   *e.counts = *e.stop != 0.f || empty ? 0.f : 1.f;
   if (e.numbers.target_kl > 0 && e.figures[kPpoApproxKl] > 1.5f * e.numbers.target_kl)
