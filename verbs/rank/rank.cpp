@@ -203,13 +203,14 @@ Table figures_table(const Ranking& r, const std::vector<Scoring>& scorings,
   Table table(headings);
   std::vector<size_t> all(r.questions.size());
   std::iota(all.begin(), all.end(), 0);
+  const std::vector<std::vector<Trial>> no_trials;
   for (const Scoring& scoring : scorings) {
     const auto span = maglev::trace::stage("figures");
     const Scoring places = ties_broken(scoring);
     const std::vector<double> ranks = ranks_of(places, counting.ties, counting.seed);
     // an embedding proves nothing, and neither do rules without a search
     const bool proves = scoring.name != "embedding" && scoring.name != "rules";
-    const auto trials = proves ? r.trials : std::vector<std::vector<Trial>>();
+    const auto& trials = proves ? r.trials : no_trials;
     const auto add = [&](const std::string& group, const std::vector<size_t>& which, Json& into) {
       const Figures f = figures_of(which, r.questions, places, ranks, trials);
       std::vector<std::string> row{scoring.name};
