@@ -125,7 +125,7 @@ std::vector<std::string> near_runs(const std::string& path);
 /// The settings a run was started with. Throws Error.
 std::string read_config(const std::string& run);
 /// How the run stands: run.json as written, but that a "running" one whose lock nobody holds is
-/// "killed", and that steps and return of a run that has not finished are those of its last row of
+/// "killed", and that steps and return of one that runs or was killed are those of its last row of
 /// metrics where that is further on. Throws Error when there is none or it is no status.
 RunStatus read_status(const std::string& run);
 /// Whether run.json says that it did; not where there is none, or a damaged one.
