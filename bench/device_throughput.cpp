@@ -1,7 +1,7 @@
 // TD-MPC2 where a device does it: plans and updates as captured graphs, replayed.
 //
 //   device_throughput [--device cuda|cpu] [--precision fp32|bf16] [--plans 10000] [--updates 200]
-//                     [CASE ...]
+//                     [--dependent] [CASE ...]
 //
 // Cases: default (the official sizes), report (the report's: horizon 8, 256 samples, terminations,
 // 3 value networks). A line of JSON for each case, precision of the device and 1, 16, 64 and 256
@@ -9,7 +9,7 @@
 // call that is waited for (`ms`: the median of 100) and of calls that follow each other
 // (`ms_queued`: the mean of all); plans a second of those; bytes the allocator holds before and
 // after them. On a processor the same program runs eagerly: it shows that it runs, PanelPlanner is
-// what plans there.
+// what plans there. --dependent: kernels by dependent launches (train.dependent_launch).
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +25,7 @@
 #include "algos/tdmpc2/learner.h"
 #include "base/core/error.h"
 #include "engine/device/device.h"
+#include "engine/device/launch.h"
 #include "engine/device/step_graph.h"
 #include "engine/host/machine.h"
 
@@ -44,6 +45,7 @@ struct Flags {
   at::Device device = at::kCPU;
   std::string precision;  ///< empty: all that the device has
   int64_t plans = 10000, updates = 200;
+  bool dependent = false;
   std::vector<std::string> cases;
 };
 
@@ -96,14 +98,15 @@ const EnvSpec& hockey_like() {
   return spec;
 }
 
-void print(const Case& c, const char* what, const char* precision, int64_t rows, const Times& t) {
+void print(const Flags& flags, const Case& c, const char* what, const char* precision, int64_t rows,
+           const Times& t) {
   std::printf(
-      "{\"case\": \"%s\", \"what\": \"%s\", \"precision\": \"%s\", \"rows\": %lld, \"ms\": %.3f, "
+      "{\"case\": \"%s\", \"what\": \"%s%s\", \"precision\": \"%s\", \"rows\": %lld, \"ms\": %.3f, "
       "\"ms_queued\": %.3f, \"rows_per_second\": %.0f, \"bytes_before\": %lld, "
       "\"bytes_after\": %lld}\n",
-      c.name, what, precision, static_cast<long long>(rows), t.ms, t.ms_queued,
-      1e3 * double(rows) / t.ms_queued, static_cast<long long>(t.bytes_before),
-      static_cast<long long>(t.bytes_after));
+      c.name, what, flags.dependent ? ", dependent launches" : "", precision,
+      static_cast<long long>(rows), t.ms, t.ms_queued, 1e3 * double(rows) / t.ms_queued,
+      static_cast<long long>(t.bytes_before), static_cast<long long>(t.bytes_after));
   std::fflush(stdout);
 }
 
@@ -131,7 +134,7 @@ void plans(const Flags& flags, const Case& c, Precision precision, int64_t rows,
   });
   if (!at::isfinite(request.prev_mean).all().item<bool>())
     throw Error(std::string("[device_throughput] a plan of case ") + c.name + " is not finite");
-  print(c, ends_in_products ? "plan, ends within products" : "plan",
+  print(flags, c, ends_in_products ? "plan, ends within products" : "plan",
         precision == Precision::bf16 ? "bf16" : "fp32", rows, t);
 }
 
@@ -153,8 +156,9 @@ void updates(const Flags& flags, const Case& c, Precision precision, bool fused,
                         .reward = at::randn({o.horizon, o.batch}, floats),
                         .terminated = at::zeros({o.horizon, o.batch}, floats)};
   auto figures = at::zeros({int64_t(kFigures)}, floats);
-  print(c, fused ? "update" : "update by autograd", precision == Precision::bf16 ? "bf16" : "fp32",
-        1, measure(flags, flags.updates, [&] { learner->update(batch, figures); }));
+  print(flags, c, fused ? "update" : "update by autograd",
+        precision == Precision::bf16 ? "bf16" : "fp32", 1,
+        measure(flags, flags.updates, [&] { learner->update(batch, figures); }));
 }
 
 Flags parse(const std::vector<std::string>& words) {
@@ -165,12 +169,14 @@ Flags parse(const std::vector<std::string>& words) {
     else if (words[i] == "--precision" && value) flags.precision = words[++i];
     else if (words[i] == "--plans" && value) flags.plans = std::stoll(words[++i]);
     else if (words[i] == "--updates" && value) flags.updates = std::stoll(words[++i]);
+    else if (words[i] == "--dependent") flags.dependent = true;
     else if (std::any_of(std::begin(kCases), std::end(kCases),
                          [&](const Case& c) { return words[i] == c.name; }))
       flags.cases.push_back(words[i]);
     else
       throw Error("[device_throughput] no case or flag " + words[i] +
-                  "; cases: default, report; flags: --device, --precision, --plans, --updates");
+                  "; cases: default, report; flags: --device, --precision, --plans, --updates, "
+                  "--dependent");
   }
   if (!flags.precision.empty() && flags.precision != "fp32" && flags.precision != "bf16")
     throw Error("[device_throughput] --precision must be fp32 or bf16, got " + flags.precision);
@@ -182,6 +188,7 @@ void run(const Flags& flags) {
   claim_threads();
   ThreadPool pool(1, [] { at::set_num_threads(1); });
   if (flags.device.is_cuda()) use_device(flags.device.index());
+  apply_dependent_launch(flags.dependent, flags.device);
   std::vector<Precision> precisions;
   if (flags.precision != "bf16") precisions.push_back(Precision::fp32);
   if (flags.precision != "fp32" && flags.device.is_cuda()) precisions.push_back(Precision::bf16);

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime.h>
 
+#include "base/device/dependent_launch.h"
+
 namespace maglev {
 
 /// Blocks of a grid, or threads of a block.
@@ -54,6 +56,18 @@ __device__ inline void* dynamic_shared() {
 #endif
 }
 
+/// Every kernel begins with it, in each of its threads: waits until all that is ahead of its launch
+/// in its stream is over and its writes can be read, and lets the launch behind it come onto the
+/// device (there it waits here itself). What a thread reads before was written two launches ahead
+/// or earlier; it writes nothing before. See dependent_launch.
+__device__ inline void wait_for_earlier() {
+#if defined(MAGLEV_EMULATED_CUDA)
+  emulated_wait_for_earlier();
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /// Enqueues `kernel(args...)` on `stream` (a cudaStream_t). A grid without blocks is nothing to do.
 /// Returns a cudaError_t; cudaErrorInvalidConfiguration for a shape that no device takes.
 template <class... Params>
@@ -62,10 +76,17 @@ int launch_kernel(void (*kernel)(Params...), const LaunchShape& shape, void* str
   if (!is_launchable(shape)) return int(cudaErrorInvalidConfiguration);
   const Extent &grid = shape.grid, &block = shape.block;
   if (grid.x <= 0 || grid.y <= 0 || grid.z <= 0) return int(cudaSuccess);
-  void* places[sizeof...(Params) + 1] = {&args...};
-  cudaLaunchKernel(kernel, dim3(unsigned(grid.x), unsigned(grid.y), unsigned(grid.z)),
-                   dim3(unsigned(block.x), unsigned(block.y), unsigned(block.z)), places,
-                   size_t(shape.shared_bytes), static_cast<cudaStream_t>(stream));
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(unsigned(grid.x), unsigned(grid.y), unsigned(grid.z));
+  config.blockDim = dim3(unsigned(block.x), unsigned(block.y), unsigned(block.z));
+  config.dynamicSmemBytes = size_t(shape.shared_bytes);
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &early;
+  config.numAttrs = dependent_launch() ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, args...);
   return int(cudaGetLastError());
 }
 

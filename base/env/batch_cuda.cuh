@@ -15,6 +15,7 @@ constexpr int kEnvThreads = 128;
 template <class E>
 __global__ void reset_slots(const __grid_constant__ EnvBatch batch,
                             const __grid_constant__ StepIo io, int64_t count) {
+  wait_for_earlier();
   static_assert(!host_only<E>(), "kHostOnly is new in this header: configure the build again");
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) reset_slot<E>(batch, io, i);
@@ -23,6 +24,7 @@ __global__ void reset_slots(const __grid_constant__ EnvBatch batch,
 template <class E>
 __global__ void step_slots(const __grid_constant__ EnvBatch batch,
                            const __grid_constant__ StepIo io, int64_t count) {
+  wait_for_earlier();
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) step_slot<E>(batch, io, i);
 }

@@ -8,6 +8,7 @@ constexpr int kThreads = 256;
 
 // a thread a pixel: what was seen there before is its own
 __global__ void see_pixels(EnvBatch batch, StepIo io, int64_t pixels) {
+  wait_for_earlier();
   const int64_t index = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (index >= pixels) return;
   const ImageView& v = batch.view;

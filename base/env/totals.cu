@@ -16,6 +16,7 @@ __device__ void add_block(const EpisodeTotals& mine, EpisodeTotals* to) {
 // a thread one slot of as many as the grid has threads, then the next
 __global__ void sum_slots(const __grid_constant__ EnvBatch batch, EpisodeTotals* partial,
                           int64_t count) {
+  wait_for_earlier();
   EpisodeTotals mine{};
   const int64_t step = int64_t(gridDim.x) * kThreads;
   for (int64_t i = int64_t(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step)
@@ -24,6 +25,7 @@ __global__ void sum_slots(const __grid_constant__ EnvBatch batch, EpisodeTotals*
 }
 
 __global__ void join_totals(const EpisodeTotals* partial, int64_t parts, EpisodeTotals* into) {
+  wait_for_earlier();
   EpisodeTotals mine{};
   for (int64_t p = threadIdx.x; p < parts; p += kThreads) mine += partial[p];
   add_block(mine, into);

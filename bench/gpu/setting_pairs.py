@@ -9,6 +9,7 @@ from functools import partial
 from day import HOME, Day, Failed, each
 from figures import Case, Sample, precisions, sampled
 from runs import GOODHART, PPO, SMALL_DREAMER, SMALL_TDMPC2
+from speeds import tell_plans, told
 
 WINDOW = 8  # iterations that are traced at a time, of four times as many
 
@@ -78,6 +79,27 @@ def fused(day: Day) -> None:
         for precision in precisions(day, alone, "bf16") or ["fp32"]
     ]
     of_setting(day, cases, "tdmpc2.fused", ("off", "on"))
+
+
+def dependent(day: Day) -> None:
+    """Kernels by dependent launches and by ordinary ones: TD-MPC2's plans in turn, then acting and learning of PPO."""
+    plans = ["--plans", 1, "--updates", 1, "default"] if day.quick else ["--plans", 1000, "--updates", 100]
+    precision = [] if day.quick else ["--precision", "bf16"]
+    for _ in range(1 if day.quick else 3):
+        for flag in ([], ["--dependent"]):
+            program = day.build / "tests" / "device_throughput"
+            told(day, tell_plans, program, "--device", day.place, *precision, *plans, *flag)
+    words = ["ppo", "goodhart", "--config", HOME / "configs" / "ppo" / "goodhart_original.yaml"]
+    if day.quick:
+        words += ["env.count=4", "ppo.rollout=8", *GOODHART]
+    small = PPO if day.quick else ["env.count=1024", "ppo.rollout=32", "ppo.minibatch=8192"]
+    fastest = precisions(day, words, "bf16", "fp32")[0]
+    cases = [
+        # about 20 s each at 500,000 and 20 M steps/s
+        Case(f"dependent_goodhart_{fastest}", [*words, f"train.precision={fastest}"], 10_000_000, 256, samples=2),
+        Case("dependent_cartpole_fp32", ["ppo", "cartpole", *small, "train.precision=fp32"], 400_000_000, 40_960, 2),
+    ]
+    of_setting(day, cases, "train.dependent_launch", ("false", "true"))
 
 
 def deterministic(day: Day) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 
 from day import Day, Failed, Late, each
 from runs import divergence, graphs, python_tensors, resume
-from setting_pairs import deterministic, fused, overlap, tracing
+from setting_pairs import dependent, deterministic, fused, overlap, tracing
 from speeds import (
     dreamer_pixels_speed,
     dreamer_speed,
@@ -116,6 +116,7 @@ STAGES = {
     "ppo": Stage(ppo_speed, 200),
     "goodhart": Stage(goodhart_speed, 240),
     "tdmpc2": Stage(tdmpc2_speed, 220),
+    "dependent": Stage(dependent, 400),
     "resume": Stage(resume, 180),
     "divergence": Stage(divergence, 60),
     "dreamer": Stage(dreamer_speed, 150),

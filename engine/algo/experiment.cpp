@@ -70,6 +70,10 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
         "deterministic", run.deterministic,
         "on a GPU only operations that give the same bits each time, so that a resumed run equals "
         "an unbroken one; slower, above all with convolutions. A processor always does");
+    t.add("dependent_launch", run.dependent_launch,
+          "on a GPU of capability 9.0 or later a kernel is brought onto the device while the one "
+          "before it still runs (CUDA's programmatic dependent launch)",
+          {.free = true});
     t.add("synchronise", run.synchronise,
           "on a GPU each launch is waited for, so that an error is told where it was made; slow");
     t.add("opponents", run.opponents,

@@ -60,6 +60,7 @@ struct RunOptions {
   std::optional<Precision> precision;
   GradientSums gradients = GradientSums::fp32;
   bool deterministic = false;
+  bool dependent_launch = false;
   bool synchronise = false;
   int64_t warmup = 0;
   bool overlap = false;

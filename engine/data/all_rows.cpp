@@ -11,8 +11,6 @@
 namespace maglev {
 namespace {
 
-constexpr int64_t kPieceBytes = 16 << 20;
-
 class PiecesOfAll final : public InPieces {
  public:
   PiecesOfAll(std::string name, const at::Tensor& own, int64_t dim, Group& group,

@@ -13,6 +13,9 @@ class Tensor;
 
 namespace maglev {
 
+/// About as much as one piece should hold.
+constexpr int64_t kPieceBytes = 16 << 20;
+
 /// A tensor that is had piece by piece along its first dimension, for the whole may be more than
 /// there is memory.
 class InPieces {

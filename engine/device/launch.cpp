@@ -1,8 +1,32 @@
 #include "engine/device/launch.h"
 
 #include "base/core/error.h"
+#include "base/device/dependent_launch.h"
 
 namespace maglev {
+namespace {
+
+constexpr int kDependentLaunchCapability = 90;
+
+std::string capability_text(int capability) {
+  return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+}
+
+}  // namespace
+
+bool has_dependent_launch(at::Device device) {
+  return device.is_cuda() && compute_capability(device.index()) >= kDependentLaunchCapability;
+}
+
+void apply_dependent_launch(bool on, at::Device device) {
+  if (on && device.is_cuda() && !has_dependent_launch(device))
+    throw Error("[train.dependent_launch] needs a GPU of capability " +
+                capability_text(kDependentLaunchCapability) + " or later, got " + device.str() +
+                " of " + capability_text(compute_capability(device.index())) + "; leave it off");
+#ifdef MAGLEV_DEVICE_CODE
+  dependent_launch() = on && device.is_cuda();
+#endif
+}
 
 void refuse_device(const char* kernel, at::Device device) {
   const std::string where = "[" + std::string(kernel) + "] ";

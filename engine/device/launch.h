@@ -36,6 +36,12 @@ at::Device device_of(const char* kernel, const at::Tensor& first, const Others&.
   return device;
 }
 
+/// Whether `device` has dependent launches: CUDA devices of capability 9.0 and later.
+bool has_dependent_launch(at::Device device);
+/// Sets dependent_launch for a run on `device`; false on a processor. Throws Error where a GPU has
+/// none.
+void apply_dependent_launch(bool on, at::Device device);
+
 /// Whether every row of t, its last dimension, begins at 16 bytes: what kernels read at once.
 inline bool rows_at_16_bytes(const at::Tensor& t) {
   const auto whole = [&](int64_t elements) { return elements * t.element_size() % 16 == 0; };

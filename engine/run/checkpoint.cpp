@@ -60,7 +60,6 @@ class PiecesOfDevice : public InPieces {
       : whole_(whole.detach()),
         length_(std::max<int64_t>(1, kPieceBytes * whole.size(0) / int64_t(whole.nbytes()))) {}
 
-  static constexpr int64_t kPieceBytes = 16 << 20;
   static bool suits(const at::Tensor& value) {
     return !value.is_cpu() && value.dim() > 0 && int64_t(value.nbytes()) > kPieceBytes;
   }

@@ -14,6 +14,7 @@
 #include "base/core/hash.h"
 #include "base/core/safetensors.h"
 #include "base/core/split.h"
+#include "engine/data/state.h"
 #include "engine/train/store.h"
 
 namespace maglev {
@@ -135,7 +136,6 @@ void check_actions(const std::string& path, const EnvSpec& spec, const at::Tenso
 /// the ring.
 void read_column(const DatasetFile& part, const std::string& name, const SafeTensor& tensor,
                  const EnvSpec& spec, const at::Tensor& rows) {
-  constexpr int64_t kPieceBytes = 16 << 20;
   const int64_t N = rows.size(0), row_bytes = int64_t(rows[0].nbytes());
   const int64_t most = std::clamp<int64_t>(kPieceBytes / row_bytes, 1, N);
   auto shape = rows.sizes().vec();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "engine/device/launch.h"
 #include "engine/nn/network_entry.h"
 #include "engine/play/league.h"
 
@@ -86,9 +87,12 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
     return algo_ + " has no replay";
   if (replay_ && name == "train.rollout_memory")
     return "what " + algo_ + " learns from lies in a replay (train.replay_memory)";
-  if (!on_gpu && among(name, {"train.graph", "train.replay_memory", "train.rollout_memory",
-                              "train.deterministic", "train.synchronise"}))
+  if (!on_gpu &&
+      among(name, {"train.graph", "train.replay_memory", "train.rollout_memory",
+                   "train.deterministic", "train.dependent_launch", "train.synchronise"}))
     return "the run is on a processor";
+  if (name == "train.dependent_launch" && !has_dependent_launch(context_.device))
+    return "the GPU's capability is below 9.0";
   if (on_gpu && name == "train.collect") return "it is for a processor";
   if (!may_overlap_ && name == "train.overlap") return algo_ + " acts on what it learns";
   if (run.processes == 1 && name == "train.gradients") return "there is one process";

@@ -11,6 +11,7 @@
 #include "base/processes/process_group.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
+#include "engine/device/launch.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/snapshot.h"
@@ -71,6 +72,7 @@ Trainer::Trainer(const Experiment& experiment, const Placement& placement)
       report_(placement.device),
       graphs_(placement.device) {
   apply_precision(placement.precision, placement.device, experiment.run.deterministic);
+  apply_dependent_launch(experiment.run.dependent_launch, placement.device);
   make_overlap();
   make_envs();
   make_algorithm();

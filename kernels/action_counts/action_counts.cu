@@ -8,6 +8,7 @@ constexpr int kThreads = 256, kMostBlocks = 128;
 
 // a block counts in its own memory; the sums are whole numbers, which add up the same in any order
 __global__ void count_actions(ActionCountArgs args) {
+  wait_for_earlier();
   __shared__ int counts[kCountedCategories + 1];
   for (int k = int(threadIdx.x); k <= kCountedCategories; k += kThreads) counts[k] = 0;
   __syncthreads();

@@ -21,6 +21,7 @@ struct ChoiceOfHead {
 
 // a thread a row
 __global__ void draw_actions(ActionDraw a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, A = a.of.actions;
   if (r >= a.of.rows) return;
   const float *head = a.head + r * a.of.width(), *bias = a.bias;
@@ -50,6 +51,7 @@ __global__ void draw_actions(ActionDraw a) {
 }
 
 __global__ void loss_of_actions(ActionLoss a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, A = a.of.actions;
   if (r >= a.of.rows) return;
   const float *head = a.head + r * a.of.width(), *bias = a.bias, *action = a.action + r * A;

@@ -39,6 +39,7 @@ __device__ __forceinline__ void act_on(const ActorCriticArgs& net, const SampleA
 
 __global__ void act(const __grid_constant__ ActorCriticArgs net, SampleArgs sample,
                     DevicePolicy given) {
+  wait_for_earlier();
   __shared__ DevicePolicy policy;
   float* tile = global_tile(net);
   float* near = static_cast<float*>(dynamic_shared());
@@ -64,6 +65,7 @@ __device__ __forceinline__ void values_on(const ActorCriticArgs& net, float* val
 }
 
 __global__ void values(const __grid_constant__ ActorCriticArgs net, float* value, int64_t rows) {
+  wait_for_earlier();
   if (tile_is_shared(net)) values_on(net, value, rows, static_cast<float*>(dynamic_shared()));
   else values_on(net, value, rows, global_tile(net));
 }
@@ -183,6 +185,7 @@ __device__ __forceinline__ void learn_on(const ActorCriticArgs& net, const PpoLo
 __launch_bounds__(kThreads, 2) __global__
     void learn(const __grid_constant__ ActorCriticArgs net,
                const __grid_constant__ PpoLossArgs loss, DevicePolicy given, TileGradients into) {
+  wait_for_earlier();
   __shared__ DevicePolicy policy;
   __shared__ LossRows own;
   __shared__ LossSums sums;

@@ -17,6 +17,7 @@ __device__ int64_t group_of(const AdamArgs& args, int64_t i) {
 // in order; then the sum of squares in a tree whose shape is fixed
 template <int kSplits>
 __global__ void reduce_chunks(AdamArgs args) {
+  wait_for_earlier();
   constexpr int kChunk = int(kAdamDeviceChunk), kEach = kChunk / 32;
   static_assert(kSplits == 1 || kSplits == 32);
   __shared__ float sums[kSplits][kChunk];
@@ -52,6 +53,7 @@ __global__ void reduce_chunks(AdamArgs args) {
 
 // one block: all of it adds the chunks of one group after another
 __global__ void clip(AdamArgs args) {
+  wait_for_earlier();
   const int64_t chunks = adam_device_chunks(args.P);
   double whole = 0;
   for (int64_t g = 0; g < args.group_count; ++g) {
@@ -65,6 +67,7 @@ __global__ void clip(AdamArgs args) {
 }
 
 __global__ void step_elements(AdamArgs args) {
+  wait_for_earlier();
   // two powers a block: a launch of their own would cost more
   __shared__ AdamStep s;
   if (threadIdx.x == 0) s = adam_begun_step(args);

@@ -6,6 +6,7 @@ namespace {
 // one block a chunk; in row 1 of the grid less `minus`
 __global__ void chunk_statistics(AdvantageArgs args, const float* minus,
                                  AdvantagePartial* partial) {
+  wait_for_earlier();
   const AdvantagePartial chunk =
       chunk_by_block(args, blockIdx.y == 1 ? minus : nullptr, blockIdx.x);
   if (threadIdx.x == 0) partial[blockIdx.y * gridDim.x + blockIdx.x] = chunk;
@@ -13,12 +14,14 @@ __global__ void chunk_statistics(AdvantageArgs args, const float* minus,
 
 __global__ void join_chunks(const AdvantagePartial* partial, int64_t chunks,
                             AdvantageStatistics* statistics) {
+  wait_for_earlier();
   const AdvantagePartial all = join_by_block(partial, chunks);
   if (threadIdx.x == 0) *statistics = advantage_finish(all);
 }
 
 // behind the chunks of the targets lie those of what values leave of them
 __global__ void explain(const AdvantagePartial* partial, int64_t chunks, float* explained) {
+  wait_for_earlier();
   const AdvantagePartial spread = join_by_block(partial, chunks);
   const AdvantagePartial rest = join_by_block(partial + chunks, chunks);
   if (threadIdx.x == 0) *explained = advantage_explained(spread.squares, rest.squares);

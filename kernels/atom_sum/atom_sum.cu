@@ -17,6 +17,7 @@ __device__ void add_word(float& sum, int32_t row, int64_t rows, float sign, cons
 
 // a warp a goal
 __global__ void sum_atoms(AtomSum a) {
+  wait_for_earlier();
   const int64_t g = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (g >= a.count) return;
   const int32_t* goal = a.goals + g * a.slots * 3;
@@ -34,6 +35,7 @@ __global__ void sum_atoms(AtomSum a) {
 
 // a thread a goal
 __global__ void name_words(AtomWords args) {
+  wait_for_earlier();
   const int64_t g = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (g < args.of.count) atom_words_of(args, g);
 }

@@ -22,6 +22,7 @@ __device__ void mixed_probs(const Categoricals& of, const float* logits, const f
 
 // a thread a categorical
 __global__ void draw(CategoricalDraw a) {
+  wait_for_earlier();
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, C = a.of.C;
   if (e >= a.of.rows * a.of.S) return;
   const int64_t r = e / a.of.S, s = e % a.of.S;
@@ -42,6 +43,7 @@ __global__ void draw(CategoricalDraw a) {
 }
 
 __global__ void back(CategoricalBack a) {
+  wait_for_earlier();
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, C = a.of.C;
   if (e >= a.of.rows * a.of.S) return;
   const int64_t r = e / a.of.S, s = e % a.of.S;
@@ -60,6 +62,7 @@ __global__ void back(CategoricalBack a) {
 
 // a warp a row, a thread a categorical of it after another
 __global__ void divergence(CategoricalDivergence a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (r >= a.of.rows) return;
   const int64_t first = threadIdx.x % kWarpThreads, S = a.of.S, C = a.of.C;

@@ -8,6 +8,7 @@ constexpr int kThreads = 256;
 
 template <class T>
 __global__ void decode(CellsArgs<T> args, int64_t count) {
+  wait_for_earlier();
   int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e < count) args.out[e] = cell_element(args, e);
 }

@@ -12,6 +12,7 @@ constexpr int kWarps = 4;
 // for: rows are found without a division
 template <class T, int kGroups>
 __global__ void end_rows(DenseEndRows a) {
+  wait_for_earlier();
   EndRow r{.env = blockIdx.z,
            .net = blockIdx.y,
            .row = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads};

@@ -78,6 +78,7 @@ __device__ void row_back(const DenseEndRowsGrad& g, const EndRow& r, Sums<kGroup
 // another adds what its rows have to the part
 template <class T, int kGroups>
 __global__ void end_grad_rows(DenseEndRowsGrad g) {
+  wait_for_earlier();
   const DenseEndRows& a = g.of;
   const int warp = int(threadIdx.x) / kWarpThreads;
   const int64_t net = blockIdx.y, first = int64_t(blockIdx.x) * kEndGradRows;
@@ -107,6 +108,7 @@ __global__ void end_grad_rows(DenseEndRowsGrad g) {
 }
 
 __global__ void fold_parts(DenseEndFold a) {
+  wait_for_earlier();
   __shared__ float sums[kSlices][kColumns];
   const int64_t columns = a.nets * 3 * a.features;
   const int64_t c = int64_t(blockIdx.x) * kColumns + threadIdx.x;

@@ -110,9 +110,10 @@ __launch_bounds__(kThreads) __global__ void end_product(EndProduct a) {
   const uint16_t* weight = a.weight + env * a.weight_steps.env + net * a.weight_steps.net +
                            (kTransposed ? own * a.weight_line : own);
   using Layout = std::conditional_t<kTransposed, wmma::col_major, wmma::row_major>;
-  // weights are on their way while rows get their ends
+  // weights are on their way while rows are waited for and get their ends
   Tile<wmma::matrix_b, Layout> w[kAhead];
   if (own < a.out) ask(w, weight, a.weight_line, first, last);
+  wait_for_earlier();
   for (int i = warp; i < kRows; i += kWarps)
     fill_row<kGroups>(a, {.env = env, .net = net, .row = row + i}, held + i * line);
   __syncthreads();

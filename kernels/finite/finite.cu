@@ -8,6 +8,7 @@ constexpr int kThreads = 256, kMostBlocks = 512;
 
 // blockIdx.y is the column. Who finds something writes, which is nobody as a rule
 __global__ void look(FiniteArgs args) {
+  wait_for_earlier();
   const float* column = args.column[blockIdx.y];
   const int64_t count = args.count[blockIdx.y], step = int64_t(gridDim.x) * kThreads;
   bool bad = false;

@@ -5,6 +5,7 @@ namespace maglev {
 namespace {
 
 __global__ void gae_columns(GaeArgs args) {
+  wait_for_earlier();
   int64_t n = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (n < args.N) gae_column(args, n);
 }

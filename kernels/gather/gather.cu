@@ -17,6 +17,7 @@ __device__ void copy_row(const GatherColumn& column, int64_t from, int64_t to, i
 
 // blockIdx.y is the column; `lanes` neighbouring threads share a row
 __global__ void gather(GatherArgs args, int lanes) {
+  wait_for_earlier();
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t i = thread / lanes;
   if (i >= args.B) return;

@@ -25,6 +25,7 @@ __device__ GruGates gates_at(const GruArgs& a, const GruPlace& x) {
 }
 
 __global__ void next_of(GruArgs a) {
+  wait_for_earlier();
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= a.rows * a.blocks * a.width) return;
   const GruPlace x(a, e);
@@ -34,6 +35,7 @@ __global__ void next_of(GruArgs a) {
 }
 
 __global__ void back_of(GruBack b) {
+  wait_for_earlier();
   const GruArgs& a = b.forward;
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= a.rows * a.blocks * a.width) return;

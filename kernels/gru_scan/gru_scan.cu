@@ -21,6 +21,7 @@ __device__ Float4* cleared(int64_t count) {
 // nothing of each other. A thread has one unit, j; those beyond the last only come to barriers. Sums
 // run over units in order.
 __global__ void steps_there(GruScanArgs s) {
+  wait_for_earlier();
   const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences, j = threadIdx.x;
   const int rows = j < H ? int(min(int64_t(kSequences), s.B - first)) : 0;
   Float4* near = cleared(H);  // what a step begins with
@@ -64,6 +65,7 @@ __global__ void steps_there(GruScanArgs s) {
 }
 
 __global__ void steps_back(GruScanBack s) {
+  wait_for_earlier();
   const int64_t H = s.H, G = 3 * H, first = int64_t(blockIdx.x) * kSequences, j = threadIdx.x;
   const int rows = j < H ? int(min(int64_t(kSequences), s.B - first)) : 0;
   Float4* near = cleared(G);  // gradients of the gates

@@ -8,11 +8,13 @@ constexpr int kThreads = 256;
 
 template <class T>
 __global__ void convert(const uint8_t* bytes, int64_t count, float scale, T* out) {
+  wait_for_earlier();
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) image_element(bytes[i], scale, out[i]);
 }
 
 __global__ void shift(ImageShift a) {
+  wait_for_earlier();
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.N * a.H * a.W * a.C) return;
   const int64_t c = i % a.C, x = i / a.C % a.W, y = i / (a.C * a.W) % a.H,

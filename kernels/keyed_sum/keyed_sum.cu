@@ -21,6 +21,7 @@ struct Addends {
 
 // a block kKeyedAddends addends, a thread a column of them
 __global__ void add_by_key(Addends a, KeyedSum to) {
+  wait_for_earlier();
   __shared__ int32_t key[kKeyedAddends];
   __shared__ int64_t row[kKeyedAddends];
   __shared__ float weight[kKeyedAddends];

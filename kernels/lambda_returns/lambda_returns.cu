@@ -5,6 +5,7 @@ namespace maglev {
 namespace {
 
 __global__ void columns(LambdaReturnArgs args) {
+  wait_for_earlier();
   const int64_t n = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (n < args.N) lambda_return_column(args, n);
 }

@@ -9,6 +9,7 @@ constexpr int kThreads = 256;
 
 // a block a chunk
 __global__ void reduce(LaPropArgs a) {
+  wait_for_earlier();
   const LaPropChunk chunk = a.chunks[blockIdx.x];
   double grad = 0, data = 0;
   for (int64_t i = chunk.begin + threadIdx.x; i < chunk.begin + chunk.count; i += kThreads) {
@@ -25,6 +26,7 @@ __global__ void reduce(LaPropArgs a) {
 
 // one block; a thread adds the chunks of a tensor, one after another
 __global__ void clip(LaPropArgs a) {
+  wait_for_earlier();
   double whole = 0;
   for (int64_t c = threadIdx.x; c < a.chunk_count; c += kThreads) {
     const int64_t tensor = a.chunks[c].tensor;
@@ -41,6 +43,7 @@ __global__ void clip(LaPropArgs a) {
 
 // a block a chunk
 __global__ void step(LaPropArgs a) {
+  wait_for_earlier();
   if (a.step->apply == 0) return;
   const LaPropChunk chunk = a.chunks[blockIdx.x];
   const float factor = a.factor[chunk.tensor], rate = *a.lr / a.step->unbiased1;

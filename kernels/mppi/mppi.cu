@@ -27,22 +27,26 @@ __device__ int64_t thread_index() { return int64_t(blockIdx.x) * blockDim.x + th
 __device__ int64_t warp_index() { return int64_t(blockIdx.x) * kWarps + threadIdx.x / 32; }
 
 __global__ void begin(MppiBegin a) {
+  wait_for_earlier();
   const int64_t i = thread_index();
   if (i < a.N * a.H * a.A) mppi_begin_element(a, i);
   if (i < a.I * a.N) mppi_begin_pair(a, i);
 }
 
 __global__ void sample(MppiSample a) {
+  wait_for_earlier();
   const int64_t i = thread_index();
   if (i < a.N * a.H * (a.S - a.P) * a.A) mppi_sample_element(a, i);
 }
 
 __global__ void policy(MppiPolicy a) {
+  wait_for_earlier();
   const int64_t i = thread_index();
   if (i < a.N * a.R * a.A) mppi_policy_element(a, i);
 }
 
 __global__ void reward(MppiReward a) {
+  wait_for_earlier();
   const int64_t row = warp_index();
   const int lane = int(threadIdx.x % 32);
   if (row >= a.N * a.R) return;
@@ -51,6 +55,7 @@ __global__ void reward(MppiReward a) {
 }
 
 __global__ void total(MppiTotal a) {
+  wait_for_earlier();
   const int64_t row = warp_index();
   const int lane = int(threadIdx.x % 32);
   if (row >= a.N * a.S) return;
@@ -82,6 +87,7 @@ __device__ void warp_moments(const MppiElites& a, int64_t i, const uint16_t* pla
 // One block an environment: every sequence counts those before it. It stands at the end of each
 // round, and nothing runs beside it where one environment plans.
 __global__ void elites(MppiElites a) {
+  wait_for_earlier();
   __shared__ float values[kMostMppiSamples], score[kMostMppiSamples];
   __shared__ uint16_t place[kMostMppiSamples];
   __shared__ float sum;
@@ -119,6 +125,7 @@ __global__ void elites(MppiElites a) {
 }
 
 __global__ void choose(MppiChoose a) {
+  wait_for_earlier();
   const int64_t n = thread_index();
   if (n < a.N) mppi_choose_row(a, n);
 }

@@ -8,6 +8,7 @@ constexpr int kThreads = 256;
 
 template <bool kNormal>
 __global__ void fill_noise(NoiseFill fill, float* out) {
+  wait_for_earlier();
   const int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= fill.rows * fill.count) return;
   const uint64_t stream = stream_of(fill, e / fill.count);

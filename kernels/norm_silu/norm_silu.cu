@@ -13,6 +13,7 @@ __device__ int64_t row_of_warp() {
 
 // a warp a row
 __global__ void forward_rows(NormSiluArgs a) {
+  wait_for_earlier();
   const int64_t r = row_of_warp(), count = a.blocks * a.width;
   if (r >= a.rows) return;
   const int64_t first = threadIdx.x % kWarpThreads, group = r % a.groups * count;
@@ -33,6 +34,7 @@ __global__ void forward_rows(NormSiluArgs a) {
 }
 
 __global__ void backward_rows(NormSiluBack a) {
+  wait_for_earlier();
   const int64_t r = row_of_warp(), count = a.blocks * a.width;
   if (r >= a.rows) return;
   const int64_t first = threadIdx.x % kWarpThreads, group = r % a.groups * count;

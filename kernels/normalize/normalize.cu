@@ -8,6 +8,7 @@ namespace {
 constexpr int kThreads = int(kAbsorbThreads);
 
 __global__ void normalize(NormalizeArgs args) {
+  wait_for_earlier();
   int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= args.M * args.D) return;
   int64_t c = e % args.D;
@@ -34,6 +35,7 @@ __device__ double column_shift(const AbsorbArgs& args, double count, int64_t c) 
 // a block every gridDim.x-th set of rows of up to kThreads columns: threads side by side read
 // floats side by side, and a thread stays in its column
 __launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
+  wait_for_earlier();
   const int columns = int(absorb_columns_at_once(args.D)), rows = kThreads / columns;
   const int thread = int(threadIdx.x), row = thread / columns;
   const int64_t c = int64_t(blockIdx.y) * kThreads + thread % columns;
@@ -64,6 +66,7 @@ __launch_bounds__(kThreads, 4) __global__ void absorb_columns(AbsorbArgs args) {
 // one block a column; the count that all of them merge with is the one kept, so that it can grow
 // here
 __global__ void join_columns(AbsorbArgs args, int64_t parts) {
+  wait_for_earlier();
   const int64_t c = blockIdx.x;
   const ShiftedSums sums = join_partials(partials_of(args) + c * parts, parts);
   if (threadIdx.x != 0) return;
@@ -86,6 +89,7 @@ __device__ double return_shift(const ReturnScanArgs& args) {
 
 // one thread an environment
 __launch_bounds__(kThreads, 4) __global__ void scan_returns(ReturnScanArgs args) {
+  wait_for_earlier();
   const int64_t n = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const double shift = return_shift(args);
   ShiftedSums mine{};
@@ -108,6 +112,7 @@ __launch_bounds__(kThreads, 4) __global__ void scan_returns(ReturnScanArgs args)
 }
 
 __global__ void merge_returns(ReturnScanArgs args, int64_t parts) {
+  wait_for_earlier();
   const ShiftedSums sums = join_partials(partials_of(args), parts);
   if (threadIdx.x != 0) return;
   merge(sums, args.scratch[kShift], *args.moments.count, *args.moments.mean, *args.moments.var);

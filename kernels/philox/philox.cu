@@ -7,6 +7,7 @@ namespace {
 constexpr int kThreads = 256;
 
 __global__ void fill_uniform(PhiloxFill fill, float* out) {
+  wait_for_earlier();
   int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= fill.rows * fill.width) return;
   int64_t i = e / fill.width, j = e % fill.width;
@@ -14,6 +15,7 @@ __global__ void fill_uniform(PhiloxFill fill, float* out) {
 }
 
 __global__ void fill_normal(PhiloxFill fill, float* out) {
+  wait_for_earlier();
   int64_t e = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (e >= fill.rows * fill.width) return;
   int64_t i = e / fill.width, j = e % fill.width;
@@ -24,6 +26,7 @@ __global__ void fill_normal(PhiloxFill fill, float* out) {
 }
 
 __global__ void fill_permutation(PermutationKey key, int64_t first, int64_t count, int64_t* out) {
+  wait_for_earlier();
   int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) out[i] = int64_t(permutation_of(key)(uint64_t(first + i)));
 }

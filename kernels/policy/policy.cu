@@ -8,12 +8,14 @@ namespace {
 constexpr int kThreads = 128;
 
 __global__ void sample_rows(SampleArgs args, DevicePolicy device) {
+  wait_for_earlier();
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= args.policy.rows) return;
   sample_row(args, device, row, row);
 }
 
 __global__ void log_prob_rows(LogProbArgs args, DevicePolicy device) {
+  wait_for_earlier();
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= args.policy.rows) return;
   const RowLogProb out = action_log_prob(device, row, row, args.action_i32, args.action_f32);

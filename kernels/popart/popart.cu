@@ -10,6 +10,7 @@ constexpr int kThreads = 256;
 // a thread one return of as many as the grid has threads, then the next; loads are underway
 // together
 __launch_bounds__(kThreads, 4) __global__ void sum_returns(PopArtArgs args, ShiftedSums* partial) {
+  wait_for_earlier();
   const double mean = *args.mean;
   const int64_t step = int64_t(gridDim.x) * kThreads;
   ShiftedSums mine{};
@@ -22,6 +23,7 @@ __launch_bounds__(kThreads, 4) __global__ void sum_returns(PopArtArgs args, Shif
 
 // one block: the sums must be known before anything is rescaled
 __global__ void popart(PopArtArgs args, const ShiftedSums* partial, int64_t parts) {
+  wait_for_earlier();
   ShiftedSums mine{};
   for (int64_t p = threadIdx.x; p < parts; p += kThreads) mine += partial[p];
   const ShiftedSums sums = block_sum<kThreads>(mine);

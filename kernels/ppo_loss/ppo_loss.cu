@@ -15,6 +15,7 @@ __device__ void sum_of_block(double x, double* out) {
 }
 
 __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial) {
+  wait_for_earlier();
   const PolicyPanel& p = args.policy;
   const int64_t row = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t at = row < p.rows ? args.index[row] : 0;
@@ -35,6 +36,7 @@ __global__ void loss_rows(PpoLossArgs args, DevicePolicy device, double* partial
 
 // one block: blocks' sums, a warp a figure or dimension
 __global__ void add_blocks(PpoLossArgs args, const double* partial, int64_t blocks) {
+  wait_for_earlier();
   const PolicyPanel& p = args.policy;
   // dimensions have sums where actions are continuous
   const int64_t width = kPpoTotal + p.dims, used = p.head_count > 0 ? int64_t(kPpoTotal) : width;

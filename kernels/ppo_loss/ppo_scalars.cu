@@ -5,10 +5,14 @@
 namespace maglev {
 namespace {
 
-__global__ void begin_update(PpoUpdate update) { ppo_update(update); }
+__global__ void begin_update(PpoUpdate update) {
+  wait_for_earlier();
+  ppo_update(update);
+}
 // a single chunk needs no launch before this one
 __global__ void begin_minibatch(PpoBegin begin, AdvantageArgs rows,
                                 const AdvantagePartial* partial) {
+  wait_for_earlier();
   const int64_t chunks = advantage_chunks(rows.count);
   const AdvantagePartial all =
       chunks == 1 ? chunk_by_block(rows, nullptr, 0) : join_by_block(partial, chunks);
@@ -17,6 +21,7 @@ __global__ void begin_minibatch(PpoBegin begin, AdvantageArgs rows,
   ppo_begin(begin);
 }
 __global__ void end_minibatch(PpoEnd end) {
+  wait_for_earlier();
   // a warp's threads share the lanes
   const int thread = int(threadIdx.x);
   __shared__ double sums[kPpoFigures];
@@ -31,8 +36,14 @@ __global__ void end_minibatch(PpoEnd end) {
   end.lane_figures = sums, end.lanes = 1;
   ppo_end(end);
 }
-__global__ void report_step(PpoStepReport report) { ppo_report_step(report); }
-__global__ void report_update(PpoUpdateReport report) { ppo_report_update(report); }
+__global__ void report_step(PpoStepReport report) {
+  wait_for_earlier();
+  ppo_report_step(report);
+}
+__global__ void report_update(PpoUpdateReport report) {
+  wait_for_earlier();
+  ppo_report_update(report);
+}
 
 }  // namespace
 

@@ -30,6 +30,7 @@ __device__ int32_t entry_of(const UniqueGoals& a, int64_t place) {
 
 // a warp a row: entries in the place of numbers
 __global__ void find_entries(UniqueGoals a) {
+  wait_for_earlier();
   const GoalColumns& c = a.columns;
   const int64_t b = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (b >= c.B) return;
@@ -83,12 +84,14 @@ __device__ Before sums_of_block(int32_t x) {
 
 // a thread a place
 __global__ void count_firsts(UniqueGoals a) {
+  wait_for_earlier();
   const int64_t place = int64_t(blockIdx.x) * kGoalsOfBlock + threadIdx.x;
   const Before sums = sums_of_block(is_first(a, place));
   if (threadIdx.x == 0) a.firsts[blockIdx.x] = sums.all;
 }
 
 __global__ void number_firsts(UniqueGoals a) {
+  wait_for_earlier();
   // those of earlier blocks, then of this one
   int32_t earlier = 0;
   for (int64_t i = threadIdx.x; i < blockIdx.x; i += kGoalsOfBlock) earlier += a.firsts[i];
@@ -106,6 +109,7 @@ __global__ void number_firsts(UniqueGoals a) {
 }
 
 __global__ void name_goals(UniqueGoals a) {
+  wait_for_earlier();
   const int64_t place = int64_t(blockIdx.x) * kGoalsOfBlock + threadIdx.x;
   if (place >= a.columns.places()) return;
   int32_t& name = name_of(a, place);
@@ -114,6 +118,7 @@ __global__ void name_goals(UniqueGoals a) {
 
 // a warp a slot
 __global__ void dot_rows(RaggedDot a) {
+  wait_for_earlier();
   const int64_t slot = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (slot >= a.B * a.slots) return;
   const int64_t lane = threadIdx.x % kWarpThreads;
@@ -131,6 +136,7 @@ __global__ void dot_rows(RaggedDot a) {
 
 // a block a row and a thread a column of it
 __global__ void dot_rows_back(RaggedDotBack back) {
+  wait_for_earlier();
   const RaggedDot& a = back.of;
   const int64_t b = blockIdx.x, k = int64_t(blockIdx.y) * blockDim.x + threadIdx.x;
   if (k >= a.width) return;

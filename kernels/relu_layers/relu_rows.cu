@@ -14,6 +14,7 @@ constexpr int kThreads = 256;
 // a thread a group
 template <class T>
 __global__ void relu_rows(ReluRows a) {
+  wait_for_earlier();
   const int64_t at = (int64_t(blockIdx.x) * kThreads + threadIdx.x) * kGroup;
   if (at >= a.rows * a.features) return;
   T* y = static_cast<T*>(a.y) + at;
@@ -30,6 +31,7 @@ __global__ void relu_rows(ReluRows a) {
 // group is added in their order.
 template <class T>
 __global__ void relu_rows_grad(ReluRowsGrad a) {
+  wait_for_earlier();
   __shared__ float sums[kThreads][kGroup + 1];
   const int groups = int(a.features / kGroup), beside = kThreads / groups;
   const int group = int(threadIdx.x) % groups, lane = int(threadIdx.x) / groups;

@@ -9,6 +9,7 @@ constexpr int kWarps = 4;
 
 // a warp a row
 __global__ void forward_rows(ReluNormArgs a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (r >= a.rows) return;
   const int64_t first = threadIdx.x % kWarpThreads;
@@ -32,6 +33,7 @@ __global__ void forward_rows(ReluNormArgs a) {
 
 // a warp a row
 __global__ void backward_rows(ReluNormBack a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (r >= a.rows) return;
   const int64_t first = threadIdx.x % kWarpThreads;
@@ -51,6 +53,7 @@ __global__ void backward_rows(ReluNormBack a) {
 
 // a thread a chunk and column, rows in order
 __global__ void sum_chunks(ReluNormBack a) {
+  wait_for_earlier();
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, chunk = blockIdx.y;
   if (i >= a.width) return;
   const int64_t first = chunk * kReluNormChunk;

@@ -39,6 +39,7 @@ __device__ void sum_up_open(const EpisodeTable& t) {
 }
 
 __global__ void reserve(EpisodeTable t, int64_t steps) {
+  wait_for_earlier();
   EpisodeCounters& c = *t.counters;
   const int64_t oldest = larger(c.oldest, c.now + steps + 1 - t.slots);
   if (t.by_start)
@@ -50,6 +51,7 @@ __global__ void reserve(EpisodeTable t, int64_t steps) {
 }
 
 __global__ void append(EpisodeTable t, EpisodeFlags flags, int64_t steps) {
+  wait_for_earlier();
   EpisodeCounters& c = *t.counters;
   const int64_t now = c.now;
   int64_t end = c.end;
@@ -77,6 +79,7 @@ __global__ void append(EpisodeTable t, EpisodeFlags flags, int64_t steps) {
 __device__ int64_t number_of(const ReplaySample& a) { return a.number + (a.base ? *a.base : 0); }
 
 __global__ void draw(ReplaySample a) {
+  wait_for_earlier();
   const int64_t b = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (b >= a.B) return;
   const int64_t number = number_of(a);
@@ -105,6 +108,7 @@ __device__ void copy_bytes(const void* from, void* to, int64_t bytes, int64_t la
 
 // blockIdx.y is the column; a warp copies a row
 __global__ void gather(ReplaySample a) {
+  wait_for_earlier();
   const ReplayColumn& column = a.columns[blockIdx.y];
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t i = thread / 32, lane = thread % 32;
@@ -120,6 +124,7 @@ __global__ void gather(ReplaySample a) {
 
 // blockIdx.y is the column, blockIdx.z the time and those that a grid's side lie behind it
 __global__ void write(ReplayWrite a) {
+  wait_for_earlier();
   const ReplayWrite::Column& column = a.columns[blockIdx.y];
   for (int64_t t = blockIdx.z; t < column.times; t += gridDim.z) {
     const int64_t slot = (a.counters->now + t) % a.slots;
@@ -131,6 +136,7 @@ __global__ void write(ReplayWrite a) {
 
 // blockIdx.y is the column; a warp copies a row
 __global__ void put_back(ReplayPutBack a) {
+  wait_for_earlier();
   const ReplayPutBack::Column& column = a.columns[blockIdx.y];
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t lane = thread % 32, i = a.first * a.B + thread / 32;

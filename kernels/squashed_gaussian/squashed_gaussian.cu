@@ -10,10 +10,12 @@ __device__ int64_t row_of_thread() { return int64_t(blockIdx.x) * kThreads + thr
 
 // a thread a row: actions are few
 __global__ void draw_rows(SquashedGaussianRows args) {
+  wait_for_earlier();
   if (row_of_thread() < args.rows) squashed_row(args, row_of_thread());
 }
 
 __global__ void gradient_rows(SquashedGaussianRowsGrad args) {
+  wait_for_earlier();
   if (row_of_thread() < args.rows) squashed_row_grad(args, row_of_thread());
 }
 

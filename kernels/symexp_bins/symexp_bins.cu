@@ -24,6 +24,7 @@ struct Softmax {
 
 // a warp a row
 __global__ void mean_rows(SymexpMean a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (r >= a.rows) return;
   const int64_t count = a.bins.count, half = count / 2;
@@ -41,6 +42,7 @@ __global__ void mean_rows(SymexpMean a) {
 }
 
 __global__ void loss_rows(SymexpLoss a) {
+  wait_for_earlier();
   const int64_t r = int64_t(blockIdx.x) * kWarps + threadIdx.x / kWarpThreads;
   if (r >= a.rows) return;
   const int64_t count = a.bins.count, first = threadIdx.x % kWarpThreads;

@@ -9,6 +9,7 @@ constexpr int kWarp = 32, kRowsPerBlock = 4;
 
 // one warp a row
 __global__ void loss_rows(TwoHotRows args) {
+  wait_for_earlier();
   const int64_t row = int64_t(blockIdx.x) * kRowsPerBlock + threadIdx.y;
   if (row >= args.rows) return;
   const int64_t bins = args.bins.count;
@@ -33,6 +34,7 @@ __global__ void loss_rows(TwoHotRows args) {
 
 // likewise; with m the bins' mean, a value is symexp(m) and its slope exp(|m|)
 __global__ void value_rows(TwoHotValueRows args) {
+  wait_for_earlier();
   const int64_t row = int64_t(blockIdx.x) * kRowsPerBlock + threadIdx.y;
   if (row >= args.rows) return;
   const int64_t bins = args.bins.count;

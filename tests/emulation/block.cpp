@@ -52,6 +52,7 @@ struct Thread {
   Fiber* fiber = nullptr;
   EmulatedPlace place;
   unsigned mask = 0;
+  bool early = true;       // has not waited for the launches ahead yet
   bool memory = false;     // waits in __syncwarp, which orders memory, not in a shuffle
   uint64_t given[2] = {};  // to this shuffle and the one before
   unsigned shuffles = 0;
@@ -87,6 +88,7 @@ struct Device {
   std::vector<Fiber*> idle;
   Fiber main{.entered = true};
   std::map<std::string, int64_t> counts;
+  int64_t dependent = 0;
 };
 Device& device() {
   static auto* one = new Device;
@@ -136,6 +138,7 @@ void live() {
     d.launch.call(d.launch.kernel, d.launch.places);
     run_on_host();
     Thread& mine = d.threads[d.current];
+    if (mine.early) fault("ends without wait_for_earlier(), with which every kernel begins");
     mine.state = State::done;
     Fiber& fiber = *mine.fiber;
     d.idle.push_back(&fiber);
@@ -181,6 +184,7 @@ void be(uint32_t t) {
   emulated_thread_index = d.indices[t];
   running.thread = running.block_begin + t;
   running.warp_time = d.warps[t / 32].time;
+  running.early = d.threads[t].early;
 }
 
 void resume(uint32_t t) {
@@ -442,11 +446,13 @@ void use_shared(size_t bytes) {
 
 void begin_host_copy(const char* name) {
   device().launch = {.name = name, .grid = {}, .block = {}};
+  running.early = false;
   running.thread = running.block_begin = 0, running.block_threads = 1;
 }
 
 const std::map<std::string, int64_t>& launches() { return device().counts; }
-void clear_launches() { device().counts.clear(); }
+int64_t dependent_launches() { return device().dependent; }
+void clear_launches() { device().counts.clear(), device().dependent = 0; }
 
 }  // namespace maglev::emulation
 
@@ -519,13 +525,24 @@ void emulated_tile_place(const void* tile, size_t line_bytes) {
 
 void* emulated_dynamic_shared() { return dynamic_shared(); }
 
-cudaError_t emulated_launch(const void* kernel, void (*call)(const void*, void**), dim3 grid,
-                            dim3 block, const EmulatedArguments& arguments, size_t shared_bytes,
-                            cudaStream_t stream) {
+void emulated_wait_for_earlier() {
+  Device& d = device();
+  running.early = d.threads[d.current].early = false;
+}
+
+cudaError_t emulated_launch(const void* kernel, void (*call)(const void*, void**),
+                            const cudaLaunchConfig_t& config, const EmulatedArguments& arguments) {
   const std::string name = name_of(kernel);
+  const dim3 grid = config.gridDim, block = config.blockDim;
+  const size_t shared_bytes = config.dynamicSmemBytes;
+  const auto is_early = [](const cudaLaunchAttribute& a) {
+    return a.id == cudaLaunchAttributeProgrammaticStreamSerialization &&
+           a.val.programmaticStreamSerializationAllowed;
+  };
+  if (std::any_of(config.attrs, config.attrs + config.numAttrs, is_early)) ++device().dependent;
   // by value, as the device takes them
   const auto kept = std::make_shared<KeptArguments>(arguments);
-  give(stream, name, [=](cudaStream_t on) {
+  give(config.stream, name, [=](cudaStream_t on) {
     const std::lock_guard lock(device_mutex());
     run_grid({.kernel = kernel,
               .call = call,

@@ -33,6 +33,8 @@ void remove_memory(void* begin, bool kept = false);
 
 /// Launches since they were last cleared, by kernel and source: "gather (replay.cu)".
 const std::map<std::string, int64_t>& launches();
+/// Those of them that asked to begin before the launch ahead of them was over.
+int64_t dependent_launches();
 void clear_launches();
 
 }  // namespace maglev::emulation

@@ -5,6 +5,7 @@ namespace maglev::faults {
 namespace {
 
 __global__ void turn_around(const float* x, float* out, bool barrier) {
+  wait_for_earlier();
   __shared__ float turned[64];
   turned[threadIdx.x] = 0.f;
   __syncthreads();
@@ -14,6 +15,7 @@ __global__ void turn_around(const float* x, float* out, bool barrier) {
 }
 
 __global__ void add_pairs(const float* x, float* out, bool sync) {
+  wait_for_earlier();
   __shared__ float sums[32];
   const int lane = int(threadIdx.x);
   sums[lane] = x[lane];
@@ -26,10 +28,12 @@ __global__ void add_pairs(const float* x, float* out, bool sync) {
 }
 
 __global__ void wait_below(int threads) {
+  wait_for_earlier();
   if (int(threadIdx.x) < threads) __syncthreads();
 }
 
 __global__ void wait_by_halves() {
+  wait_for_earlier();
   if (threadIdx.x < 32) {
     __syncthreads();
   } else {
@@ -39,11 +43,13 @@ __global__ void wait_by_halves() {
 
 template <class T>
 __global__ void double_each(const T* x, T* out) {
+  wait_for_earlier();
   const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   out[i] = T(2 * x[i]);
 }
 
 __global__ void leave_one_out(float* out) {
+  wait_for_earlier();
   __shared__ float numbers[32];
   if (threadIdx.x != 7) numbers[threadIdx.x] = 1.f;
   __syncthreads();
@@ -52,29 +58,54 @@ __global__ void leave_one_out(float* out) {
 }
 
 __global__ void write_behind(float* out) {
+  wait_for_earlier();
   __shared__ float numbers[32];
   numbers[threadIdx.x + 1] = 1.f;
   __syncthreads();
   out[threadIdx.x] = numbers[threadIdx.x];
 }
 
-__global__ void write_dynamic() { static_cast<float*>(dynamic_shared())[threadIdx.x] = 1.f; }
+__global__ void write_dynamic() {
+  wait_for_earlier();
+  static_cast<float*>(dynamic_shared())[threadIdx.x] = 1.f;
+}
 
 __global__ void count_threads(unsigned long long* counter, bool atomic) {
+  wait_for_earlier();
   if (atomic) atomicAdd(counter, 1ull);
   else *counter += 1;
 }
 
 __global__ void add_lanes(float* out, int lanes) {
+  wait_for_earlier();
   if (int(threadIdx.x) >= lanes) return;
   float x = 1.f;
   for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
   out[threadIdx.x] = x;
 }
 
-__global__ void nothing() {}
+// `first` a launch earlier than it may
+__global__ void add_early(const float* first, const float* x, float* out) {
+  const float early = first[threadIdx.x];
+  wait_for_earlier();
+  out[threadIdx.x] = early + x[threadIdx.x];
+}
+
+__global__ void write_early(float* out) {
+  out[threadIdx.x] = 0.f;
+  wait_for_earlier();
+}
+
+__global__ void wait_by_some(float* out, int threads) {
+  if (int(threadIdx.x) >= threads) return;
+  wait_for_earlier();
+  out[threadIdx.x] = 0.f;
+}
+
+__global__ void nothing() { wait_for_earlier(); }
 
 __global__ void fill_much(float* out) {
+  wait_for_earlier();
   __shared__ float much[15 * 1024];
   much[threadIdx.x] = 1.f;
   __syncthreads();
@@ -108,8 +139,17 @@ void count(unsigned long long* counter, bool atomic) {
   launch_kernel(count_threads, {.grid = {2}, .block = {32}}, nullptr, counter, atomic);
 }
 void sum_of_some(float* out, int lanes) { launch_kernel(add_lanes, warp, nullptr, out, lanes); }
+void adds_early(const float* first, const float* x, float* out) {
+  launch_kernel(add_early, warp, nullptr, first, x, out);
+}
+void writes_early(float* out) { launch_kernel(write_early, warp, nullptr, out); }
+void some_wait_for_earlier(float* out, int threads) {
+  launch_kernel(wait_by_some, warp, nullptr, out, threads);
+}
 void launch_of(dim3 grid, dim3 block, size_t shared_bytes) {
-  cudaLaunchKernel(nothing, grid, block, nullptr, shared_bytes);
+  const cudaLaunchConfig_t config{
+      .gridDim = grid, .blockDim = block, .dynamicSmemBytes = shared_bytes};
+  cudaLaunchKernelEx(&config, nothing);
 }
 void uses_much_shared(float* out) { launch_kernel(fill_much, warp, nullptr, out); }
 int launched(int64_t blocks, int64_t threads) {

@@ -28,6 +28,12 @@ void writes_behind_dynamic_shared(int64_t bytes);
 void count(unsigned long long* counter, bool atomic);
 /// Lanes of a warp add up, after all but `lanes` have ended.
 void sum_of_some(float* out, int lanes);
+/// out = first + x of 32 numbers each; `first` is read before the launch ahead is waited for.
+void adds_early(const float* first, const float* x, float* out);
+/// Writes 32 numbers before it waits for the launch ahead.
+void writes_early(float* out);
+/// The first `threads` of 32 wait for the launch ahead, the others end.
+void some_wait_for_earlier(float* out, int threads);
 /// Launches past the header that refuses it.
 void launch_of(dim3 grid, dim3 block, size_t shared_bytes);
 /// A block with 60 KiB of static shared memory.

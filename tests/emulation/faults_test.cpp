@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/device/dependent_launch.h"
 #include "tests/emulation/device.h"
 
 namespace maglev {
@@ -221,6 +222,50 @@ TEST(LaunchKernel, returns_an_error_for_a_shape_no_device_takes_and_does_nothing
   EXPECT_TRUE(emulation::launches().empty());
   EXPECT_EQ(faults::launched(3, 32), int(cudaSuccess));
   EXPECT_EQ(emulation::launches().at("nothing (faults.cu)"), 1);
+}
+
+TEST_F(MemoryFault, a_read_ahead_of_the_wait_for_the_launch_that_writes_is_caught) {
+  OnDevice<float> x(numbers(32)), between(32), after(32), out(32);
+  cudaDeviceSynchronize();
+  faults::twice(x.data(), between.data(), 1);
+  expect_fault([&] { faults::adds_early(between.data(), x.data(), out.data()); },
+               {"kernel add_early (faults.cu)", "reads 4 bytes at byte 0 of device memory",
+                "which kernel double_each<float> (faults.cu) writes, before it waits"});
+}
+
+TEST(EmulatedDevice, lets_a_kernel_read_ahead_what_is_two_launches_old) {
+  OnDevice<float> x(numbers(32)), between(32), after(32), out(32);
+  faults::twice(x.data(), between.data(), 1);
+  faults::twice(between.data(), after.data(), 1);
+  faults::adds_early(between.data(), after.data(), out.data());
+  for (size_t i = 0; i < 32; ++i) EXPECT_EQ(out.fetch()[i], float(6 * i));
+}
+
+TEST_F(MemoryFault, a_write_ahead_of_the_wait_for_the_launch_that_reads_is_caught) {
+  OnDevice<float> x(numbers(32)), out(32);
+  cudaDeviceSynchronize();
+  faults::twice(x.data(), out.data(), 1);
+  expect_fault([&] { faults::writes_early(x.data()); },
+               {"kernel write_early (faults.cu)", "writes 4 bytes at byte 0 of device memory",
+                "which kernel double_each<float> (faults.cu) reads, before it waits"});
+}
+
+TEST(EmulatedDevice, catches_a_kernel_whose_threads_do_not_wait_for_the_launch_ahead) {
+  OnDevice<float> out(32);
+  expect_fault([&] { faults::some_wait_for_earlier(out.data(), 20); },
+               {"kernel wait_by_some (faults.cu), block (0, 0, 0), thread (20, 0, 0): ends without "
+                "wait_for_earlier()"});
+  EXPECT_EQ(fault_of([&] { faults::some_wait_for_earlier(out.data(), 32); }), "nothing");
+}
+
+TEST(LaunchKernel, begins_early_where_the_process_says_so) {
+  emulation::clear_launches();
+  faults::launched(1, 32);
+  EXPECT_EQ(emulation::dependent_launches(), 0);
+  dependent_launch() = true;
+  faults::launched(1, 32);
+  dependent_launch() = false;
+  EXPECT_EQ(emulation::dependent_launches(), 1);
 }
 
 class Streams : public MemoryFault {

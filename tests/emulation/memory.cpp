@@ -50,6 +50,7 @@ class Stamp {
   /// Whether it comes before what the running thread does now, whatever the device does.
   bool before_now() const {
     if (!of_this_launch()) {
+      if (running.early) return comes_before(launch());
       // mostly that of the word before
       if (launch() != running.earlier && !comes_before(launch())) return false;
       running.earlier = launch();
@@ -256,6 +257,9 @@ void expect_written(const Region& region, uintptr_t a, size_t n) {
   if (other.of_this_launch())
     fault(what + named_thread(other.thread()) + " " + did +
           ", with nothing between that orders the two");
+  if (running.early)
+    fault(what + named_work(other.launch()) + " " + did +
+          ", before it waits in wait_for_earlier()");
   fault(what + named_work(other.launch()) + " on another stream " + did +
         ", with no event or synchronisation between");
 }

@@ -222,6 +222,17 @@ TEST_P(EmulatedRun, takes_these_launches_an_iteration) {
       GetParam(), long(launches), long(operations), long(kT), long(M));
 }
 
+TEST(EmulatedRun, makes_all_of_them_dependent_where_it_is_asked_to) {
+  for (const bool dependent : {true, false}) {
+    Training run("cartpole", {dependent ? "train.dependent_launch=true" : "train.graph=on"});
+    run.trainer->iterate();
+    int64_t launches = 0;
+    for (const auto& [name, count] : iteration(*run.trainer).launches) launches += count;
+    EXPECT_GT(launches, 0);
+    EXPECT_EQ(emulation::dependent_launches(), dependent ? launches : 0);
+  }
+}
+
 // the same networks where they are too wide for the kernel: ATen's layers under autograd
 TEST_P(EmulatedRun, takes_more_operations_off_panels) {
   Training run(GetParam(), {"ppo.network.hidden=[16, 264]"});

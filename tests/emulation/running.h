@@ -20,6 +20,7 @@ struct Running {
   size_t stack_bytes = SIZE_MAX;  ///< all of memory while no kernel runs
   uint32_t launch = 0;            ///< number of the launch or copy, 1 to kMostLaunches
   uint32_t earlier = 0;           ///< a launch that is over before this one begins; 0: not asked
+  bool early = false;             ///< has not waited for the launch ahead of its own
   uint32_t thread = 0;            ///< in the grid
   uint32_t block_begin = 0, block_threads = 1;  ///< threads of its block
   uint32_t block_time = 0;                      ///< of the last barrier
@@ -35,7 +36,8 @@ void begin_work(EmulatedStream* stream);
 bool has_waited_for(EmulatedStream* stream, EmulatedStream* other);
 /// A copy or fill is as a kernel of one thread, called `name`.
 void begin_host_copy(const char* name);
-/// Whether launch `number` is over before the running one begins, whatever the device does.
+/// Whether launch `number` is over before what the running thread does now, whatever the device
+/// does: the launch ahead in the stream only behind wait_for_earlier(), for any may begin early.
 bool comes_before(uint32_t number);
 /// The running launch or copy, and launch `number`: "kernel gather (replay.cu)", "aten::copy_".
 std::string named_work();

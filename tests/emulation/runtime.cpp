@@ -35,6 +35,7 @@ struct EmulatedStream {
   bool waits_for_null = true;  // as all but cudaStreamNonBlocking
   uint64_t enqueued = 0;
   maglev::emulation::Clock clock = {};
+  maglev::emulation::Clock ahead = {};  // what its last work had waited for
 };
 
 struct EmulatedEvent {
@@ -58,6 +59,7 @@ struct Streams {
   Clock host;              // what the host has waited for
   std::vector<Work> work;  // by launch number - 1
   Clock now;               // of the running work
+  Clock early;             // of its threads that have not waited for the launch ahead
 
   EmulatedStream& of(cudaStream_t stream) { return stream ? *stream : null; }
 };
@@ -68,7 +70,7 @@ Streams& streams() {
 
 constexpr size_t kGuard = 256;
 // what the device says of itself
-constexpr int kCapability[] = {8, 0};
+constexpr int kCapability[] = {9, 0};
 constexpr size_t kMemory = size_t(16) << 30;
 
 }  // namespace
@@ -76,7 +78,8 @@ constexpr size_t kMemory = size_t(16) << 30;
 bool comes_before(uint32_t number) {
   const Streams& s = streams();
   const Work& work = s.work[number - 1];
-  return work.stream < s.now.size() && s.now[work.stream] >= work.number;
+  const Clock& now = running.early ? s.early : s.now;
+  return work.stream < now.size() && now[work.stream] >= work.number;
 }
 
 std::string named_work(uint32_t number) { return streams().work[number - 1].name; }
@@ -92,6 +95,10 @@ void begin_work(cudaStream_t on) {
         other->waits_for_null)
       join(stream.clock, other->clock);
   s.now = stream.clock;
+  // the launch ahead lets this one come when it has waited itself
+  s.early = stream.ahead;
+  join(s.early, s.host);
+  stream.ahead = s.now;
   stream.clock.resize(std::max(stream.clock.size(), s.all.size()));
   stream.clock[stream.number] = ++stream.enqueued;
   s.work.push_back({stream.number, stream.enqueued, named_work()});

@@ -98,7 +98,7 @@ def test_a_first_day_measures_pictures_the_prover_and_pythons_environments(tmp_p
 
 
 def test_a_first_day_says_what_settings_cost_and_runs_pythons_tensors(tmp_path):
-    stages = ["python_tensors", "rank", "tracing", "overlap", "deterministic", "fused"]
+    stages = ["python_tensors", "rank", "tracing", "overlap", "deterministic", "fused", "dependent"]
     done = first_day(tmp_path, "--only", ",".join(stages), "--build", ENGINE.parent)
     assert done.returncode == 0, done.stdout + done.stderr
     facts = facts_of(tmp_path)
@@ -108,7 +108,8 @@ def test_a_first_day_says_what_settings_cost_and_runs_pythons_tensors(tmp_path):
     traced = [fact.split(":")[0] for fact in facts["tracing"] if "within windows" in fact]
     assert traced == [f"traced_{way} {mode}" for mode in ("lite", "full") for way in ("graphs", "eager")]
     pairs = [("overlap", "overlap_dreamer_true"), ("deterministic", "same_bits_cartpole_fp32_true")]
-    for stage, name in [*pairs, ("fused", "fused_fp32_on"), ("fused", "fused_alone_fp32_on")]:
+    pairs += [("fused", "fused_fp32_on"), ("fused", "fused_alone_fp32_on"), ("dependent", "dependent_cartpole_fp32_true")]
+    for stage, name in pairs:
         assert any(fact.startswith(f"{name} is ") and "times as fast" in fact for fact in facts[stage])
 
 

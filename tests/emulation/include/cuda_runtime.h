@@ -59,6 +59,7 @@ uint64_t emulated_shuffle(unsigned mask, uint64_t bits, int source, EmulatedPlac
 /// Of the running thread in its warp.
 int emulated_lane();
 void* emulated_dynamic_shared();
+void emulated_wait_for_earlier();
 
 template <class T>
 T emulated_shuffle_of(unsigned mask, T x, int source, EmulatedPlace place) {
@@ -203,10 +204,10 @@ struct EmulatedArguments {
   const size_t* bytes;
   size_t count;
 };
+struct cudaLaunchConfig_t;
 /// Runs the whole grid before it returns; `call` calls the kernel with the arguments at `places`.
 cudaError_t emulated_launch(const void* kernel, void (*call)(const void* kernel, void** places),
-                            dim3 grid, dim3 block, const EmulatedArguments& arguments,
-                            size_t shared_bytes, cudaStream_t stream);
+                            const cudaLaunchConfig_t& config, const EmulatedArguments& arguments);
 
 template <class... Params, size_t... I>
 [[gnu::no_sanitize("thread")]] void emulated_call(void (*kernel)(Params...), void** places,
@@ -214,14 +215,30 @@ template <class... Params, size_t... I>
   kernel(*static_cast<std::remove_reference_t<Params>*>(places[I])...);
 }
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
 template <class... Params>
-cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, void** places,
-                             size_t shared_bytes = 0, cudaStream_t stream = nullptr) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
+                               std::type_identity_t<Params>... args) {
   const auto call = [](const void* of, void** arguments) {
     emulated_call(reinterpret_cast<void (*)(Params...)>(const_cast<void*>(of)), arguments,
                   std::index_sequence_for<Params...>());
   };
   static constexpr size_t bytes[] = {sizeof(Params)..., 0};
-  return emulated_launch(reinterpret_cast<const void*>(kernel), call, grid, block,
-                         {places, bytes, sizeof...(Params)}, shared_bytes, stream);
+  void* places[sizeof...(Params) + 1] = {&args...};
+  return emulated_launch(reinterpret_cast<const void*>(kernel), call, *config,
+                         {places, bytes, sizeof...(Params)});
 }
