@@ -51,6 +51,10 @@ LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
   LoadedSettings loaded;
   const std::string proven = files.bare ? "" : experiment.load_proven(home);
   if (!proven.empty()) loaded.proven = std::filesystem::relative(proven, home).string();
+  if (std::filesystem::path(proven).stem() == kAnyEnvironment)
+    loaded.notes.push_back(std::string("no settings are proven for ") + experiment.algo().name +
+                           " on " + experiment.env().name + ": it begins with those of " +
+                           loaded.proven + " (--bare: with the built-in ones)");
   if (files.config) experiment.table().load(*files.config);
   std::string profile;
   for (const auto& word : words) {
@@ -59,7 +63,9 @@ LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
       throw Error("[command line] a profile is given as +" + word + ", with a plus");
     else experiment.table().override_with(word);
   }
-  if (!profile.empty()) loaded.notes = load_profile(experiment, profile, home);
+  if (!profile.empty())
+    for (std::string& note : load_profile(experiment, profile, home))
+      loaded.notes.push_back(std::move(note));
   return loaded;
 }
 

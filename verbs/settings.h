@@ -26,7 +26,9 @@ AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first = 0);
 bool names_device(const std::vector<std::string>& settings);
 
 struct LoadedSettings {
-  std::string proven;  ///< the proven file as it is found from the checkout; empty: there is none
+  /// The proven file, or the one for any environment, as it is found from the checkout; empty: there
+  /// is neither.
+  std::string proven;
   std::vector<std::string> notes;  ///< lines for people
 };
 

@@ -145,11 +145,14 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
 }
 
 std::string Experiment::load_proven(const std::string& home) {
-  auto path =
-      std::filesystem::path(home) / "configs" / algo_->name / (std::string(env_->name) + ".yaml");
-  if (!std::filesystem::exists(path)) return "";
-  table_.load(path.string(), Origin::proven);
-  return path.string();
+  const auto folder = std::filesystem::path(home) / "configs" / algo_->name;
+  for (const char* name : {env_->name, kAnyEnvironment}) {
+    const auto path = folder / (std::string(name) + ".yaml");
+    if (!std::filesystem::exists(path)) continue;
+    table_.load(path.string(), Origin::proven);
+    return path.string();
+  }
+  return "";
 }
 
 std::vector<std::string> Experiment::settle() {

@@ -85,6 +85,9 @@ struct RunOptions {
   std::string init_from;
 };
 
+/// The file of settings for an environment that has none of its own.
+constexpr const char* kAnyEnvironment = "any";
+
 class Experiment {
  public:
   /// Defaults of the structs. Throws Error with near names when either is unknown.
@@ -92,8 +95,8 @@ class Experiment {
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 
-  /// Loads configs/<algo>/<env>.yaml under `home`, the proven settings, when there is one. Returns
-  /// its path or "".
+  /// Loads configs/<algo>/<env>.yaml under `home`, the proven settings, or where there is none
+  /// configs/<algo>/any.yaml. Returns the path of what was loaded or "".
   std::string load_proven(const std::string& home);
   /// Settings that nobody gave, built-in or proven, give way where they cannot hold beside those
   /// that were given: they become the nearest value that can. Returns a line for people for each.

@@ -1,8 +1,13 @@
 #include "engine/algo/experiment.h"
 
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+
 #include <gtest/gtest.h>
 
 #include "tests/errors.h"
+#include "tests/folder.h"
 
 namespace maglev {
 namespace {
@@ -19,6 +24,21 @@ TEST(Experiment, a_proven_setting_gives_way_to_what_was_given) {
             "ppo.rollout * env.count = 32 rows");
   EXPECT_EQ(experiment.table().find("ppo.minibatch")->text(), "32");
   EXPECT_TRUE(experiment.settle().empty());
+}
+
+TEST(Experiment, begins_with_the_file_of_its_environment_or_with_that_of_any) {
+  const std::string home = test_folder() + "/begins";
+  std::filesystem::create_directories(home + "/configs/ppo");
+  std::ofstream(home + "/configs/ppo/cartpole.yaml") << "ppo: {rollout: 32}\n";
+  std::ofstream(home + "/configs/ppo/any.yaml") << "ppo: {rollout: 64}\n";
+  for (const auto& [env, file, rollout] :
+       {std::tuple{"cartpole", "cartpole.yaml", "32"}, {"pendulum", "any.yaml", "64"}}) {
+    Experiment experiment("ppo", env);
+    EXPECT_EQ(experiment.load_proven(home), home + "/configs/ppo/" + file);
+    EXPECT_EQ(experiment.table().find("ppo.rollout")->text(), rollout);
+    EXPECT_EQ(experiment.table().find("ppo.rollout")->origin, Origin::proven);
+  }
+  EXPECT_EQ(Experiment("dreamer", "cartpole").load_proven(home), "");
 }
 
 TEST(Experiment, a_default_gives_way_too) {
