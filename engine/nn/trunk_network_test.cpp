@@ -181,6 +181,23 @@ TEST(TrunkNetwork, convolutions_see_windows_of_their_own_and_cost_what_they_comp
   }
 }
 
+TEST(TrunkNetwork, pictures_are_seen_in_strides_unless_windows_are_given) {
+  const auto kernels = [](int64_t side, const char* channels) {
+    EnvSpec spec = pixels();
+    spec.observations[0].shape = {side, side, 3};
+    NetworkOptions options{.hidden = {4}};
+    set(options, "cnn.channels", channels);
+    std::vector<int64_t> sides;
+    const auto network = made(spec, options);
+    for (const auto& p : network->named_parameters())
+      if (p.value().dim() == 4 && p.key().starts_with("policy")) sides.push_back(p.value().size(2));
+    return sides;
+  };
+  EXPECT_EQ(kernels(36, "[4, 4, 4]"), (std::vector<int64_t>{8, 4, 3}));
+  EXPECT_EQ(kernels(35, "[4, 4, 4]"), (std::vector<int64_t>{3, 3, 3}));
+  EXPECT_EQ(kernels(84, "[4, 4]"), (std::vector<int64_t>{3, 3}));
+}
+
 TEST(TrunkNetwork, says_where_convolutions_on_every_pixel_are_dear) {
   const auto note = [](int64_t side, const char* kernels, const char* strides) {
     EnvSpec spec = pixels();
@@ -192,7 +209,8 @@ TEST(TrunkNetwork, says_where_convolutions_on_every_pixel_are_dear) {
   };
   EXPECT_EQ(note(16, "[]", "[]"), "");
   EXPECT_EQ(note(64, "[8, 4, 3]", "[4, 2, 1]"), "");
-  EXPECT_NE(note(64, "[]", "[]").find("every pixel of 64 x 64"), std::string::npos);
+  EXPECT_EQ(note(64, "[]", "[]"), "");
+  EXPECT_NE(note(64, "[3, 3, 3]", "[]").find("every pixel of 64 x 64"), std::string::npos);
   EXPECT_EQ(made(vectors(), {})->note(), "");
 }
 

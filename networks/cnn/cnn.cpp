@@ -1,6 +1,9 @@
 // Convolutions on the image an environment shows, fully connected layers behind them on what comes
 // out and on the vector beside it. In f32 or, with weights that it rounds itself, in bf16.
 
+#include <algorithm>
+#include <array>
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -33,6 +36,11 @@ struct Size {
   int64_t pixels() const { return height * width; }
 };
 
+/// What three layers see pictures with (Mnih et al., "Human-level control through deep reinforcement
+/// learning", 2015).
+constexpr std::array<Window, 3> kForPictures{{{8, 4}, {4, 2}, {3, 1}}};
+constexpr int64_t kPictureSide = 36;
+
 struct Options {
   std::vector<int64_t> channels = {32, 64, 64};
   std::vector<int64_t> kernels = {}, strides = {};
@@ -42,10 +50,12 @@ struct Options {
   void describe(OptionTable& t) {
     t.add("channels", channels, "convolution layers", {.min = 1, .max = 4096, .unit = "channels"});
     t.add("kernels", kernels,
-          "pixels a side that each sees, padded by half of them; empty: 3 each. [8, 4, 3] with "
-          "strides [4, 2, 1] suits pictures of 64 or 84 pixels a side",
+          "pixels a side that each sees, padded by half of them; empty: 3 each, and where strides "
+          "are empty too, for three layers on pictures of 36 pixels a side and more, 8, 4 and 3",
           {.min = 1, .max = 64, .unit = "pixels"});
-    t.add("strides", strides, "pixels from one place to the next, of each; empty: 1 each",
+    t.add("strides", strides,
+          "pixels from one place to the next, of each; empty: 1 each, beside kernels of 8, 4 and 3 "
+          "that nobody gave 4, 2 and 1",
           {.min = 1, .max = 64, .unit = "pixels"});
     t.add("fused_layers", fused_layers, "layers with relu as one operation instead of ATen's two",
           {.free = true});
@@ -57,7 +67,11 @@ struct Options {
   }
 
   /// Of each layer. Throws Error where a list is of another number of layers.
-  std::vector<Window> windows() const {
+  std::vector<Window> windows(Size image) const {
+    const bool none_given = kernels.empty() && strides.empty();
+    if (none_given && channels.size() == kForPictures.size() &&
+        std::min(image.height, image.width) >= kPictureSide)
+      return {kForPictures.begin(), kForPictures.end()};
     std::vector<Window> windows(channels.size());
     const auto take = [&](const char* name, const std::vector<int64_t>& list,
                           int64_t Window::*member) {
@@ -80,8 +94,9 @@ class ConvTrunk : public Trunk {
             Initializer& init)
       : nonlinearity_(options.nonlinearity()), low_(context.bf16), on_cuda_(context.on_cuda) {
     const auto& own = options.own_as<Options>();
-    windows_ = own.windows();
-    every_pixel_ = own.strides.empty();
+    windows_ = own.windows({shape.height, shape.width});
+    every_pixel_ =
+        std::ranges::all_of(windows_, [](const Window& window) { return window.stride == 1; });
     fused_ = own.fused_layers && options.activation == HiddenActivation::relu;
     winograd_ = fused_ && own.winograd && !low_ && !context.on_cuda;
     const auto add = [&](std::vector<LayerWeights>& to, const char* name,
@@ -154,8 +169,8 @@ class ConvTrunk : public Trunk {
     return "network.cnn looks at every pixel of " + std::to_string(sizes_[0].height) + " x " +
            std::to_string(sizes_[0].width) + ", which is " + std::to_string(work / 1'000'000) +
            " million multiply-adds a row and trunk: network.cnn.kernels=[8,4,3] with "
-           "network.cnn.strides=[4,2,1], for three layers of channels, is what pictures of 64 "
-           "or 84 pixels a side are mostly seen with, and takes a small part of that";
+           "network.cnn.strides=[4,2,1], for three layers of channels, is what pictures are mostly "
+           "seen with, and takes a small part of that";
   }
 
   bool rounds_weights() const override { return low_; }
@@ -208,7 +223,7 @@ class ConvTrunk : public Trunk {
 
   Nonlinearity nonlinearity_;
   bool fused_, winograd_, low_, on_cuda_;  ///< low_: bf16
-  bool every_pixel_;                       ///< no strides were given
+  bool every_pixel_;                       ///< all strides are 1
   int64_t features_;
   std::vector<Window> windows_;
   std::vector<Size> sizes_;  ///< of the image, and behind each convolution
