@@ -23,6 +23,15 @@ void release_cpu_cache();
 /// system gives none, making a tensor throws c10::OutOfMemoryError.
 void limit_cpu_cache(int64_t bytes);
 
+/// The same for as long as it is there.
+class CpuCacheLimit {
+ public:
+  explicit CpuCacheLimit(int64_t bytes) { limit_cpu_cache(bytes); }
+  ~CpuCacheLimit() { limit_cpu_cache(0); }
+  CpuCacheLimit(const CpuCacheLimit&) = delete;
+  CpuCacheLimit& operator=(const CpuCacheLimit&) = delete;
+};
+
 /// Blocks asked of the system since the start; constant while an iteration reuses what it has.
 int64_t cpu_cache_system_allocations();
 /// Bytes held, in use or free.

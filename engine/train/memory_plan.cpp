@@ -257,6 +257,13 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
 
 }  // namespace
 
+int64_t tensor_limit(const MemoryPlan& plan, const Experiment& experiment,
+                     const Placement& placement) {
+  const std::string& asked = experiment.run.memory_limit;
+  if (asked == "auto" || asked == "none" || !placement.device.is_cpu()) return 0;
+  return std::max<int64_t>(1, plan.limit - plan.beside);
+}
+
 int64_t MemoryPlan::total() const { return bytes_of_all(parts); }
 
 std::string MemoryPlan::text() const {

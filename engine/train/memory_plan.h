@@ -42,6 +42,12 @@ int64_t parse_bytes(const std::string& text);
 /// replay, and what the algorithm says. The process itself and its libraries are left out.
 MemoryPlan plan_memory(const Experiment& experiment, const Placement& placement);
 
+/// Bytes that the cache of tensors is held to while the run lasts, for limit_cpu_cache: what
+/// train.memory_limit names, but for what is no tensor. 0, no limit, unless it names a size and the
+/// run is on a processor.
+int64_t tensor_limit(const MemoryPlan& plan, const Experiment& experiment,
+                     const Placement& placement);
+
 /// What would take less of the memory where a run's tensors lie.
 struct Saving {
   std::string setting;  ///< its name, with a value where only one takes less

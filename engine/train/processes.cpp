@@ -13,6 +13,7 @@
 #include "engine/group/host_group.h"
 #include "engine/group/nccl_group.h"
 #include "engine/host/build_text.h"
+#include "engine/host/cpu_cache.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/trace/run_trace.h"
@@ -239,6 +240,8 @@ std::string follow(ProcessGroup& orders) {
     if (!start.from.empty()) begins_with.emplace(orders, start.from);
     RunTrace trace(experiment.trace, placement.device.is_cuda(), orders.rank());
     Trainer trainer(experiment, placement);
+    const CpuCacheLimit limit(
+        tensor_limit(plan_memory(experiment, placement), experiment, placement));
     trace.attach("", recorded_run(trainer, ""));
     try {
       if (begins_with && start.resumed)

@@ -131,6 +131,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       store_(dir.path(), int(trainer.experiment().run.keep)),
       writer_(open(request)),
       plan_(plan_memory(trainer.experiment(), trainer.placement())),
+      limit_(tensor_limit(plan_, trainer.experiment(), trainer.placement())),
       gpu_(meter_of(trainer)),
       monitor_(
           options().monitor_every, planned_bytes(plan_, trainer.placement().device.is_cuda()),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/metrics/writer.h"
+#include "engine/host/cpu_cache.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/trace/run_trace.h"
@@ -110,6 +111,7 @@ class Session {
   std::string sinks_note_;  ///< where metrics go, of a run that kept its sinks; set as they open
   MetricWriter writer_;
   MemoryPlan plan_;
+  CpuCacheLimit limit_;            ///< of tensor_limit()
   HeldMemory held_;                ///< by part, as it begins and once it has learned
   bool measured_ = false;          ///< the second of these
   std::unique_ptr<GpuMeter> gpu_;  ///< of the run's device; null: none, or nothing of it is known
