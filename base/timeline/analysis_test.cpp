@@ -1,5 +1,7 @@
 #include "base/timeline/analysis.h"
 
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include "base/core/file.h"
@@ -392,6 +394,34 @@ TEST(TraceAnalysis, a_critical_path_is_as_long_as_its_iteration) {
     int64_t sum = 0;
     for (const PathPart& part : a.path) sum += part.length;
     EXPECT_EQ(sum, a.path_length);
+  }
+}
+
+// work that takes no time begins and ends within the call that launched it and that waits for it
+TEST(TraceAnalysis, a_critical_path_ends_where_a_call_waits_for_work_without_length) {
+  struct Case {
+    const char *call, *category, *work;
+    int64_t length;
+    int times;
+  };
+  for (const Case& c :
+       {Case{"cudaMemcpyAsync", "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 0, 1},
+        Case{"cudaMemcpyAsync", "gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 0, 1},
+        Case{"cudaStreamSynchronize", "kernel", "k", 0, 1},
+        // a stream does one thing at a time: what is there again has no room
+        Case{"cudaMemcpyAsync", "gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 5, 2}}) {
+    TraceText trace;
+    trace.span("user_annotation", "ProfilerStep#1", 1, 1, 0, 100)
+        .span("cuda_runtime", c.call, 1, 1, 10, 50, "\"correlation\":1");
+    for (int i = 0; i < c.times; ++i)
+      trace.span(c.category, c.work, 0, 7, 12, c.length, "\"correlation\":1");
+    const Analysis a = analysed(trace.text());
+    std::map<std::string, int64_t> path;
+    int64_t sum = 0;
+    for (const PathPart& part : a.path) path[part.name] += part.length, sum += part.length;
+    EXPECT_EQ(sum, 100 * kUs) << c.work;
+    EXPECT_EQ(path["iteration"], 50 * kUs) << c.work;
+    EXPECT_EQ(path[c.call], 50 * kUs) << c.work;
   }
 }
 

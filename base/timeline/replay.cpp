@@ -307,21 +307,24 @@ std::vector<PathPart> SpanGraph::critical_path(int64_t since, int64_t until) con
     PathPart& part = parts[{device, name}];
     part.name = name, part.device = device, part.length += length, ++part.pieces;
   };
+  const auto name_of_node = [&](const Node& node) {
+    return node.name == kNone ? std::string("untraced") : timeline_.names[node.name];
+  };
   uint32_t i = node_at(main_, until - 1);
   int64_t now = until;
-  // each turn goes back in time or to a node that stands earlier in the order of replay
+  // each turn goes to a node that stands earlier in the order of replay
   while (i != kNone && now > since) {
     const Node& node = nodes_[i];
-    const std::string name = node.name == kNone ? "untraced" : timeline_.names[node.name];
+    const std::string name = name_of_node(node);
     const int64_t before = node.before == kNone ? since : nodes_[node.before].end;
     const uint32_t waited = last_of(node);
     const int64_t cause = waited != kNone       ? nodes_[waited].end
                           : node.cause == kNone ? std::numeric_limits<int64_t>::min()
                                                 : nodes_[node.cause].begin + node.offset;
-    uint32_t next = node.before;
+    uint32_t next = node.before, through = kNone;
     int64_t then = node.begin;
     if (node.kind == Kind::wait && cause > node.begin && cause <= now) {
-      then = cause, next = waited != kNone ? waited : node.cause;
+      then = cause, next = waited, through = waited == kNone ? node.cause : kNone;
       add(name, false, now - std::max(then, since));
     } else if (node.kind == Kind::device) {
       add(name, true, now - std::max(node.begin, since));
@@ -329,13 +332,20 @@ std::vector<PathPart> SpanGraph::critical_path(int64_t since, int64_t until) con
       const int64_t other =
           node.other == kNone ? std::numeric_limits<int64_t>::min() : nodes_[node.other].end;
       then = std::max({before, cause, other});
-      next = then == other ? node.other : then == cause ? node.cause : node.before;
+      if (then == other) next = node.other;
+      else if (then == cause) through = node.cause;
       if (now > since && node.begin > since)
         add("(launched, not begun)", true, node.begin - std::max(then, since));
     } else {
       add(name, false, now - std::max(then, since));
     }
     now = std::min(now, then);
+    // a cause may end after its effect, and wait for it: from it the way goes on at its begin
+    if (through != kNone) {
+      const Node& from = nodes_[through];
+      add(name_of_node(from), false, now - std::max(from.begin, since));
+      now = std::min(now, from.begin), next = from.before;
+    }
     i = next;
   }
   std::vector<PathPart> path;
