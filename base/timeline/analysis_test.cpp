@@ -208,6 +208,7 @@ TEST(TraceAnalysis, knows_each_cause_by_what_the_host_did) {
                         Case{"wait", "wait", "\"on\":\"device\"", Cause::sync},
                         Case{"cuda_runtime", "cudaGraphLaunch", "", Cause::launch},
                         Case{"cpu_op", "c10d::allreduce_", "", Cause::communication},
+                        Case{"wait", "sum", "\"on\":\"processes\"", Cause::communication},
                         Case{"wait", "wait", "\"on\":\"pool\"", Cause::threads},
                         Case{"wait", "wait", "\"on\":\"lock\"", Cause::threads},
                         Case{"wait", "wait", "\"on\":\"replay\"", Cause::data},
@@ -244,6 +245,7 @@ TEST(TraceAnalysis, names_each_bottleneck_first) {
         Case{"cpu_op", "aten::mm", "", "launch-bound"},
         Case{"cpu_op", "aten::item", "", "synchronising read-back"},
         Case{"cpu_op", "c10d::allreduce_", "", "communication"},
+        Case{"wait", "sum", "\"on\":\"processes\"", "communication"},
         Case{"copy", "copy", "\"bytes\":1024,\"direction\":\"HtoD\",\"pageable\":true",
              "pageable copies"}}) {
     const Analysis a = analysed(device_trace(c.category, c.name, c.args).text("\"maglev\":{},"));

@@ -90,7 +90,8 @@ const Rule kRules[] = {
      "it is told to a thread of its own"},
     {"communication", 0.15, [](Bits b) { return (b & communication) != 0; }, Remedy::none,
      "overlap gradients' reduction with the backward pass, larger buckets, larger batches a "
-     "device"},
+     "device; of processes on hosts: each waits here for the slowest, so give all as much to do, "
+     "larger batches a process, or fewer processes"},
     {"lock contention", 0.05, [](Bits b) { return (b & lock) != 0; }, Remedy::none,
      "threads wait for each other's lock: give each its own data, or hold the lock for less"},
     {"disk in the loop", 0.10, [](Bits b) { return (b & io) && !(b & (saving | logging)); },

@@ -87,6 +87,8 @@ uint32_t bits_of_kind(const Span& span) {
           return io;
         case WaitOn::replay:
           return data;
+        case WaitOn::processes:
+          return communication;
         case WaitOn::lock:
         case WaitOn::other:
           return lock;

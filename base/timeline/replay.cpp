@@ -151,7 +151,8 @@ void SpanGraph::connect_thread(uint32_t i, size_t main) {
   } else if (node.track == main || tracks[node.track].process != tracks[main].process) {
     // what the other threads have done by then
     const bool for_pool = span && span->kind == SpanKind::wait && span->on == WaitOn::pool;
-    for (size_t track = 0; track < ends_.size() && !(span && span->on == WaitOn::io); ++track) {
+    const bool for_others = span && (span->on == WaitOn::io || span->on == WaitOn::processes);
+    for (size_t track = 0; track < ends_.size() && !for_others; ++track) {
       if (track == node.track || tracks[track].stream ||
           tracks[track].process != tracks[node.track].process)
         continue;

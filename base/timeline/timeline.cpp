@@ -69,6 +69,7 @@ WaitOn wait_on(std::string_view on) {
   if (on == "device") return WaitOn::device;
   if (on == "io") return WaitOn::io;
   if (on == "replay") return WaitOn::replay;
+  if (on == "processes") return WaitOn::processes;
   return WaitOn::other;
 }
 

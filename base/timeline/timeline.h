@@ -37,7 +37,7 @@ enum class SpanKind : uint8_t {
 inline bool on_device(SpanKind kind) { return kind >= SpanKind::kernel; }
 
 /// What a thread waits on, args.on of a wait.
-enum class WaitOn : uint8_t { other, pool, lock, device, io, replay };
+enum class WaitOn : uint8_t { other, pool, lock, device, io, replay, processes };
 
 enum class CopyWay : uint8_t {
   unknown,

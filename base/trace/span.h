@@ -88,7 +88,7 @@ class ScopedSpan {
 inline ScopedSpan stage(const char* name, int64_t step = -1) {
   return {Category::stage, name, nullptr, step};
 }
-/// The thread waits; on: pool, lock, device, io or replay.
+/// The thread waits; on: pool, lock, device, io, replay or processes.
 inline ScopedSpan wait(const char* name, const char* on) { return {Category::wait, name, on}; }
 /// direction: HtoD, DtoH, DtoD or HtoH.
 inline ScopedSpan copy(const char* name, int64_t bytes, const char* direction, bool pageable) {
