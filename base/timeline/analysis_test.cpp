@@ -242,7 +242,8 @@ TEST(TraceAnalysis, names_each_bottleneck_first) {
         Case{"stage", "evaluate", "", "evaluation"},
         Case{"wait", "wait", "\"on\":\"lock\"", "lock contention"},
         Case{"wait", "wait", "\"on\":\"io\"", "disk in the loop"},
-        Case{"cpu_op", "aten::mm", "", "launch-bound"},
+        Case{"cpu_op", "aten::mm", "", "host work"},
+        Case{"user_annotation", "ReplayBuffer.get", "", "slow input"},
         Case{"cpu_op", "aten::item", "", "synchronising read-back"},
         Case{"cpu_op", "c10d::allreduce_", "", "communication"},
         Case{"wait", "sum", "\"on\":\"processes\"", "communication"},
@@ -330,10 +331,40 @@ TEST(TraceAnalysis, conversions_are_a_finding_but_what_waits_for_the_device_is_n
 }
 
 TEST(TraceAnalysis, graphs_are_advised_for_shapes_that_stay_the_same) {
-  const Analysis a = analysed(device_trace("cpu_op", "aten::mm").text());
-  const Finding* found = finding_named(a, "launch-bound");
-  ASSERT_NE(found, nullptr);
-  EXPECT_TRUE(contains(found->advice, "where shapes stay the same")) << found->advice;
+  TraceText trace;
+  for (int64_t i = 0; i < 4; ++i) {
+    trace.span("user_annotation", "ProfilerStep#" + std::to_string(i), 1, 1, 1000 * i, 1000);
+    for (int64_t k = 0; k < 40; ++k) {
+      const int64_t t = 1000 * i + 25 * k;
+      const std::string link = "\"correlation\":" + std::to_string(1 + 40 * i + k);
+      trace.span("cpu_op", "aten::add", 1, 1, t, 24)
+          .span("cuda_runtime", "cudaLaunchKernel", 1, 1, t + 18, 4, link)
+          .span("kernel", "add", 0, 7, t + 22, 3, link);
+    }
+  }
+  const Analysis a = analysed(trace.text());
+  EXPECT_EQ(first_finding(a), "launch-bound");
+  EXPECT_TRUE(contains(a.findings.at(0).advice, "where shapes stay the same"));
+  EXPECT_EQ(finding_named(a, "host work"), nullptr);
+}
+
+TEST(TraceAnalysis, an_operation_that_launches_nothing_is_no_launch) {
+  // small ones lie in it, as torch nests them
+  const auto sampled = [](const char* around) {
+    TraceText trace = device_trace("user_annotation", around);
+    for (int64_t i = 0; i < 4; ++i)
+      trace.span("cpu_op", "aten::index", 1, 1, 1000 * i + 110, 480)
+          .span("cpu_op", "aten::empty", 1, 1, 1000 * i + 115, 8);
+    return analysed(trace.text());
+  };
+  const Analysis host = sampled("collate"), replay = sampled("## train/sample ##");
+  EXPECT_EQ(first_finding(host), "host work");
+  EXPECT_NEAR(host.findings.at(0).gain, 0.48, 0.01);
+  EXPECT_EQ(finding_named(host, "launch-bound"), nullptr);
+  EXPECT_EQ(first_finding(replay), "slow input");
+  EXPECT_TRUE(contains(replay.findings.at(0).advice, "on a thread ahead"));
+  EXPECT_EQ(finding_named(replay, "host work"), nullptr);
+  EXPECT_EQ(finding_named(replay, "launch-bound"), nullptr);
 }
 
 TEST(TraceAnalysis, counts_copies_by_direction) {

@@ -32,10 +32,16 @@ constexpr Bits kSpecial = data | communication | read_back | env_step | logging 
                           evaluating | sync | launch | host_copy | allocate | pool | lock | io |
                           device | operation | optimiser | compiling;
 
+// operations that have findings of their own
+constexpr Bits kOtherwiseNamed = data | communication | read_back | env_step | logging | saving |
+                                 evaluating | sync | host_copy | allocate | pool | lock | io |
+                                 hook | compiling | converting;
+
 const Rule kRules[] = {
     {"slow input", 0.10, [](Bits b) { return (b & data) != 0; }, Remedy::prefetch,
      "the next batch is made while the last one is learned from: DataLoader with num_workers, "
-     "persistent_workers and pin_memory; fewer and larger reads"},
+     "persistent_workers and pin_memory, fewer and larger reads; of a replay buffer: sample on a "
+     "thread ahead, or keep it on the device and index it there"},
     {"slow environment", 0.45, steps_environment, Remedy::more_threads,
      "step environments on more threads, or in one call for many"},
     {"synchronising read-back", 0.05,
@@ -54,12 +60,18 @@ const Rule kRules[] = {
      Rule::with_device},
     {"launch-bound", 0.15,
      [](Bits b) {
-       return (b & (launch | operation)) && !(b & (device | sync | host_copy | compiling));
+       return (b & (launch | operation)) &&
+              !(b & (device | sync | host_copy | compiling | host_work));
      },
      Remedy::graph,
      "the processor launches more slowly than the device works: fused operations, larger batches; "
      "where shapes stay the same CUDA graphs or torch.compile(mode=\"reduce-overhead\"), which "
      "keep a graph for each shape and record a new one for every new shape",
+     Rule::with_device},
+    {"host work", 0.15, [](Bits b) { return (b & host_work) && !(b & kOtherwiseNamed); },
+     Remedy::none,
+     "operations on the host that give the device nothing hold it up: do them on the device, or on "
+     "a thread of their own ahead of time",
      Rule::with_device},
     {"recompilation", 0.05, [](Bits b) { return (b & compiling) != 0; }, Remedy::none,
      "torch.compile compiles again within these iterations, as it does for each new shape: shapes "

@@ -15,6 +15,10 @@ struct NamePart {
 // names of ours (docs/tracing.md) and of PyTorch's profiler
 constexpr std::array kNameParts{
     NamePart{"dataloader", meaning::data},
+    NamePart{"replaybuffer", meaning::data},
+    NamePart{"replay_buffer", meaning::data},
+    NamePart{"/sample", meaning::data},
+    NamePart{"=sample", meaning::data},
     NamePart{"^c10d::", meaning::communication},
     NamePart{"^nccl", meaning::communication},
     NamePart{"^gloo", meaning::communication},

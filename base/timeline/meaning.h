@@ -43,6 +43,8 @@ constexpr uint32_t hook =
     1 << 21;  ///< what a program around the engine does when it is told something
 constexpr uint32_t compiling = 1 << 22;   ///< torch.compile traces, lowers or builds code
 constexpr uint32_t converting = 1 << 23;  ///< a tensor of another type or device is made
+constexpr uint32_t host_work =
+    1 << 24;  ///< in an operation of 50 us or more that gives a device nothing to do (SpanGraph)
 /// An environment's step on the host, but for those of an evaluation beside training.
 inline bool steps_environment(uint32_t bits) {
   return (bits & env_step) && !(bits & (device | evaluating));

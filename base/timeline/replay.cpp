@@ -9,6 +9,34 @@
 #include "base/timeline/nesting.h"
 
 namespace maglev {
+namespace {
+
+// ns: an operation that launches nothing and is as long is work of its own, and no part of launching
+constexpr int64_t kLeastHostWork = 50'000;
+
+// which spans of a thread give a device something to do, by themselves or by what lies in them
+std::vector<bool> launching(std::span<const Span> spans) {
+  std::vector<bool> launches(spans.size());
+  std::vector<uint32_t> around;
+  const auto close = [&](int64_t time) {
+    while (!around.empty() && spans[around.back()].end <= time) {
+      const bool inner = launches[around.back()];
+      around.pop_back();
+      if (inner && !around.empty()) launches[around.back()] = true;
+    }
+  };
+  for (uint32_t i = 0; i < spans.size(); ++i) {
+    close(spans[i].begin);
+    const SpanKind kind = spans[i].kind;
+    launches[i] =
+        kind == SpanKind::launch || kind == SpanKind::graph || kind == SpanKind::host_copy;
+    around.push_back(i);
+  }
+  close(std::numeric_limits<int64_t>::max());
+  return launches;
+}
+
+}  // namespace
 
 SpanGraph::SpanGraph(const Timeline& timeline, Meanings& meanings, size_t main, int64_t from,
                      int64_t to)
@@ -45,9 +73,16 @@ void SpanGraph::add_thread(size_t track) {
   // Threads without a span wait for the main thread. That one says itself when it waits, where the
   // trace is ours; PyTorch's waits for autograd's thread in a stage, or in no span at all.
   const bool may_wait = track == main_ && timeline_.file.maglev.empty();
+  const std::vector<bool> launches = launching(spans);
   each_stretch(spans, from_, to_, [&](int64_t begin, int64_t end, std::span<const uint32_t> stack) {
     Node node{.begin = begin, .end = end, .track = uint16_t(track)};
     node.bits = meanings_.of(timeline_, spans, stack);
+    // what lies in it launches nothing either, however short it is
+    const auto on_host = std::find_if(stack.begin(), stack.end(), [&](uint32_t i) {
+      return spans[i].kind == SpanKind::operation && !launches[i];
+    });
+    if (on_host != stack.end() && spans[*on_host].length() >= kLeastHostWork)
+      node.bits |= meaning::host_work;
     if (!stack.empty()) {
       const Span& span = spans[stack.back()];
       node.name = span.name;
