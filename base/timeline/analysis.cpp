@@ -260,8 +260,8 @@ class Analyst {
 
     // calls and whole lengths; of a name inside itself the outer one's
     std::vector<std::pair<int64_t, uint32_t>> around;
-    for (const Span& span : spans) {
-      if (span.begin >= to) break;
+    for (size_t i = 0; i < spans.size() && spans[i].begin < to; ++i) {
+      const Span& span = spans[i];
       while (!around.empty() && around.back().first <= span.begin) around.pop_back();
       const bool outer = std::none_of(around.begin(), around.end(),
                                       [&](const auto& a) { return a.second == span.name; });
@@ -271,6 +271,8 @@ class Analyst {
       if (Totals* table = tables_.of(span.kind, main))
         add_span(time_of_name(*table, span.name), timeline, span, length, outer);
       if (span.kind == SpanKind::copy) add_copy(timeline, span, length);
+      HostSpans& counted = is_stage(span.kind) ? host_stages_ : host_others_;
+      ++counted.all, counted.twice += i > 0 && is_again(span, spans[i - 1]);
     }
   }
 
@@ -290,10 +292,10 @@ class Analyst {
     }
   }
 
-  // a stream does one thing at a time: what is there again was written twice
+  // a stream, or a thread, does one thing at a time: what is there again was written twice
   static bool is_again(const Span& span, const Span& before) {
-    return span.length() > 0 && span.track == before.track && span.name == before.name &&
-           span.begin == before.begin && span.end == before.end;
+    return span.length() > 0 && !span.continued && span.track == before.track &&
+           span.name == before.name && span.begin == before.begin && span.end == before.end;
   }
 
   // of what asked, and not of the operation that only asks
@@ -391,13 +393,14 @@ class Analyst {
           "missing, and what is found may be no more than that");
     for (const std::string& torn : analysis_.origin.torn)
       doubts.push_back(torn + ", one of the merged files, ended in the middle of an event");
-    if (double(last.file.broken) > kShareOff * double(last.file.events + last.file.broken))
-      doubts.push_back(std::to_string(last.file.broken) + " of its elements are no events");
+    const uint64_t no_events = last.file.broken - last.file.unsound;
+    if (double(no_events) > kShareOff * double(last.file.events + last.file.broken))
+      doubts.push_back(std::to_string(no_events) + " of its elements are no events");
     if (analysis_.origin.dropped > 0)
       doubts.push_back("the recorder dropped " + std::to_string(analysis_.origin.dropped) +
                        " spans; record fewer iterations, or mode lite");
-    if (last.dropped > 0)
-      doubts.push_back(std::to_string(last.dropped) + " spans have no sound thread or length");
+    if (const uint64_t unsound = last.dropped + last.file.unsound; unsound > 0)
+      doubts.push_back(std::to_string(unsound) + " spans have no sound thread or length");
     if (last.allocations_dropped > 0)
       doubts.push_back(std::to_string(last.allocations_dropped) + " allocations found no room");
     if (double(last.unclosed) > kShareOff * double(analysis_.spans))
@@ -426,6 +429,16 @@ class Analyst {
     if (double(twice_) > kShareOff * double(device_spans_))
       doubts.push_back(std::to_string(twice_) + " of " + std::to_string(device_spans_) +
                        " operations of a device are there twice: their times count twice");
+    const auto doubt_twice = [&](const HostSpans& spans, const char* what) {
+      if (double(spans.twice) > kShareOff * double(spans.all))
+        doubts.push_back(std::to_string(spans.twice) + " of " + std::to_string(spans.all) + " " +
+                         what);
+    };
+    doubt_twice(host_stages_,
+                "iterations and stages of threads are there twice: what is said of one iteration, "
+                "or of one call, is of half of it");
+    doubt_twice(host_others_,
+                "operations and calls of threads are there twice: they count as two calls");
   }
 
   Analysis& analysis_;
@@ -440,6 +453,11 @@ class Analyst {
   bool several_ = false;
   int64_t from_ = 0, to_ = 0, out_of_place_ = 0;
   uint64_t device_spans_ = 0, before_launch_ = 0, unlaunched_ = 0, twice_ = 0;
+  // spans of threads, and how many of them are there again
+  struct HostSpans {
+    uint64_t all = 0, twice = 0;
+  };
+  HostSpans host_stages_, host_others_;
   std::vector<UsedTime> threads_;
   // by the thread that leads: the threads of its process, and its use
   std::map<size_t, std::vector<size_t>> processes_;

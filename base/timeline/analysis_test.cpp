@@ -419,6 +419,40 @@ TEST(TraceAnalysis, operations_of_a_device_without_a_launch_or_written_twice_are
   EXPECT_TRUE(contains(twice[0], "2 of 4 operations of a device are there twice")) << twice[0];
 }
 
+TEST(TraceAnalysis, spans_of_threads_that_are_there_twice_are_doubted) {
+  const auto doubts = [](int stages, int calls) {
+    TraceText trace;
+    for (int64_t i = 0; i < 6; ++i) {
+      const std::string step = "ProfilerStep#" + std::to_string(i);
+      for (int k = 0; k < stages; ++k)
+        trace.span("user_annotation", step, 1, 1, 1000 * i, 1000)
+            .span("user_annotation", "update", 1, 1, 1000 * i, 1000);
+      for (int64_t j = 0; j < 50; ++j)
+        for (int k = 0; k < calls; ++k)
+          trace.span("cuda_runtime", "cudaLaunchKernel", 1, 1, 1000 * i + 10 * j, 5);
+    }
+    return analysed(trace.text()).doubts;
+  };
+  EXPECT_EQ(doubts(1, 1).size(), 0u);
+  const auto stages = doubts(2, 1), calls = doubts(1, 2);
+  ASSERT_EQ(stages.size(), 1u);
+  EXPECT_TRUE(contains(stages[0], "12 of 24 iterations and stages of threads are there twice"));
+  ASSERT_EQ(calls.size(), 1u);
+  EXPECT_TRUE(contains(calls[0], "300 of 600 operations and calls of threads are there twice"));
+}
+
+TEST(TraceAnalysis, a_span_without_a_sound_length_is_doubted) {
+  for (const char* length : {"NaN", "-5", "\"soon\""}) {
+    TraceText trace = stages_of_two_iterations();
+    for (int64_t i = 0; i < 200; ++i) trace.span("cpu_op", "add", 1, 1, 2 * i, 1);
+    trace.event("\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"mm\"," + TraceText::at(1, 1, 900) +
+                ",\"dur\":" + length);
+    const auto doubts = analysed(trace.text()).doubts;
+    ASSERT_EQ(doubts.size(), 1u) << length;
+    EXPECT_TRUE(contains(doubts[0], "1 spans have no sound thread or length")) << doubts[0];
+  }
+}
+
 TEST(TraceAnalysis, a_critical_path_is_as_long_as_its_iteration) {
   for (const TraceText& trace : {device_trace(), device_trace("wait", "wait", "\"on\":\"pool\""),
                                  stages_of_two_iterations()}) {

@@ -384,6 +384,7 @@ class TraceParser {
         continue;
       }
       ++file_.broken;
+      file_.unsound += read && (event.phase == 'X' || event.phase == 'B' || event.phase == 'E');
       // what is no event is passed by where its end is found
       if (!read && !scan([&](const char*& v) { return skip_value(v, bytes_.end()); }))
         return tear();

@@ -50,12 +50,13 @@ struct TraceEvent {
 
 /// What a file holds beside its events, and in which state it was.
 struct TraceFile {
-  std::string maglev;   ///< the object "maglev" as JSON; empty: not ours
-  int64_t base_ns = 0;  ///< "baseTimeNanoseconds": what times count from; 0: not said
-  uint64_t bytes = 0;   ///< read, after decompression
-  uint64_t events = 0;  ///< well formed
-  uint64_t broken = 0;  ///< elements that are no events: no object, or values of the wrong kind
-  bool torn = false;    ///< ends, or stops being JSON, in the middle of its events
+  std::string maglev;    ///< the object "maglev" as JSON; empty: not ours
+  int64_t base_ns = 0;   ///< "baseTimeNanoseconds": what times count from; 0: not said
+  uint64_t bytes = 0;    ///< read, after decompression
+  uint64_t events = 0;   ///< well formed
+  uint64_t broken = 0;   ///< elements that are no events: no object, or values of the wrong kind
+  uint64_t unsound = 0;  ///< of those, spans or ends of some whose time or length is none
+  bool torn = false;     ///< ends, or stops being JSON, in the middle of its events
 };
 
 /// Calls `take` with every event of a file, in its order. Memory does not grow with the file: an

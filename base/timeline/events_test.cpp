@@ -101,6 +101,7 @@ TEST_F(TraceReading, passes_by_what_is_no_event) {
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].name, "b");
   EXPECT_EQ(file_.broken, 5u);
+  EXPECT_EQ(file_.unsound, 1u);
   EXPECT_FALSE(file_.torn);
 }
 

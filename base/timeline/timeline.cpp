@@ -136,8 +136,8 @@ bool TimelineReader::next() {
     if (a.track != b.track) return a.track < b.track;
     if (a.begin != b.begin) return a.begin < b.begin;
     if (a.end != b.end) return a.end > b.end;
-    // what marks a stage is around what it marks
-    return a.kind < b.kind;
+    // what marks a stage is around what it marks; what is there twice lies side by side
+    return a.kind != b.kind ? a.kind < b.kind : a.name < b.name;
   });
   std::sort(timeline_.allocations.begin(), timeline_.allocations.end(),
             [](const Allocation& a, const Allocation& b) {
