@@ -1,8 +1,9 @@
 #pragma once
-// A clock that only goes forward, and a thread's own.
+// A clock that only goes forward, a thread's own, and the date.
 
 #include <chrono>
 #include <ctime>
+#include <string>
 
 namespace maglev {
 
@@ -17,6 +18,16 @@ inline double thread_cpu_s() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+}
+
+/// The date and time as "2026-01-31T12:00:00Z".
+inline std::string now_in_utc() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts;
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
 }
 
 }  // namespace maglev

@@ -99,6 +99,41 @@ def test_a_device_whose_operations_are_not_to_be_relied_on_is_told(wrong, engine
     assert f"unreliable: {count} {wrong}" in said and "nothing stands out" not in said, said
 
 
+def test_what_has_a_name_is_counted_and_summed(engine, tmp_path):
+    path = trace(tmp_path, "a.json", 4, 100)
+    assert "\n4 calls of 1 operation, 1.0 an iteration\n" in engine("trace", "analyze", path).stdout
+    only = engine("trace", "analyze", path, "--only", "::m").stdout
+    assert "\n4 calls of 1 operation, 1.0 an iteration: 3.600 ms, 100.0 %\n" in only and "Findings" not in only
+    assert 'no name has "conv" in it' in engine("trace", "analyze", path, "--only", "conv").stdout
+    refused = engine("trace", "analyze", path, "--only", "mm", "--json")
+    assert refused.returncode == 2 and "leave out --json" in refused.stderr
+
+
+def test_each_analysis_may_be_a_line_of_a_history(engine, tmp_path):
+    path = tmp_path / "x.json"
+    events = kineto(4, 100)["traceEvents"]
+    steps = [e["ts"] for e in events if e["name"].startswith("ProfilerStep")]
+    for i, ts in enumerate(steps):
+        launch = {"ph": "X", "cat": "cuda_runtime", "name": "cudaMemcpyAsync", "pid": 9, "tid": 9}
+        copy = {"ph": "X", "cat": "gpu_memcpy", "name": "Memcpy HtoD (Pinned -> Device)", "pid": 0, "tid": 7}
+        events += [launch | {"ts": ts + 200, "dur": 5, "args": {"correlation": i + 1}}]
+        events += [copy | {"ts": ts + 210, "dur": 110, "args": {"correlation": i + 1, "bytes": 4000}}]
+    path.write_text(json.dumps({"traceEvents": events}))
+    log = tmp_path / "history.jsonl"
+    engine("trace", "analyze", path, "--log", log)
+    engine("trace", "analyze", path, "--log", log, "--note", "larger batches")
+    first, second = [json.loads(line) for line in log.read_text().splitlines()]
+    assert "note" not in first and second["note"] == "larger batches"
+    assert second["file"] == str(path) and second["iterations"] == 4 and second["date"].endswith("Z")
+    assert second["seconds_per_iteration"] == pytest.approx(0.0011)
+    assert sum(second["stages"].values()) == pytest.approx(0.0011)
+    assert second["copies"] == {"HtoD": {"calls": 1, "bytes": 4000, "seconds": pytest.approx(0.00011)}}
+    assert second["devices"]["GPU 0"]["idle"] == pytest.approx(0.9)
+    assert second["launches_per_iteration"] == 1
+    refused = engine("trace", "analyze", path, "--note", "alone")
+    assert refused.returncode == 2 and "--log FILE" in refused.stderr
+
+
 def test_knows_its_words(engine):
     assert "trace analyze FILE" in engine("trace").stderr
     assert "did you mean analyze" in engine("trace", "analyse").stderr

@@ -1,23 +1,13 @@
 #include "verbs/bench/history.h"
 
-#include <ctime>
-
 #include <nlohmann/json.hpp>
 
 #include "base/config/choice.h"
+#include "base/core/clock.h"
 #include "base/core/version.h"
 
 namespace maglev::verbs::bench {
 namespace {
-
-std::string now_in_utc() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts;
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
 
 // the longest step is the lowest speed
 nlohmann::ordered_json interval_of(const TimingSummary& step) {

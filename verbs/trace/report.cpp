@@ -32,6 +32,57 @@ std::string short_name(std::string name) {
 
 void heading(std::string& text, const std::string& title) { text += "\n" + title + "\n"; }
 
+// what the trace is, and why it may be wrong
+std::string head_text(const std::string& path, const Analysis& analysis, const Terminal& terminal) {
+  const TraceOrigin& origin = analysis.origin;
+  std::string text = path + ": " + time_text(double(analysis.wall));
+  if (analysis.iterations) text += ", " + std::to_string(analysis.iterations) + " iterations";
+  text += ", " + std::to_string(analysis.spans) + " spans, " +
+          std::to_string(analysis.threads.size()) + " threads, " +
+          std::to_string(analysis.devices.size()) + " devices\n";
+  if (origin.ours)
+    text += origin.algorithm + " on " + origin.environment + " (" + origin.run + "), " +
+            origin.mode + ", recording took " + printed("%.3f s", origin.overhead_s) + "\n";
+  for (const std::string& doubt : analysis.doubts)
+    text += Line().add("unreliable", Ink::red).add(": " + doubt).text(terminal.colour) + "\n";
+  return text;
+}
+
+int64_t self_sum(const std::vector<NamedTime>& rows) {
+  int64_t sum = 0;
+  for (const NamedTime& row : rows) sum += row.self;
+  return sum;
+}
+
+// a table of what has names: on devices, on processors, calls of the runtime
+struct NamedSection {
+  const char* title;
+  const char *one, *many;  // "kernel", "kernels"
+  const char* counted;     // "launches"
+  const std::vector<NamedTime>& rows;
+  int64_t whole;  // ns that shares are of
+};
+
+std::array<NamedSection, 3> named_sections(const Analysis& a) {
+  return {
+      NamedSection{"On devices", "kernel", "kernels", "launches", a.kernels, self_sum(a.kernels)},
+      NamedSection{"On processors", "operation", "operations", "calls", a.operations,
+                   self_sum(a.operations)},
+      NamedSection{"Calls of the device's runtime", "call", "functions", "calls", a.calls, a.wall}};
+}
+
+// "3000 launches of 75 kernels, 50.0 an iteration"
+std::string count_text(const NamedSection& section, const std::vector<NamedTime>& rows,
+                       uint64_t iterations) {
+  uint64_t calls = 0;
+  for (const NamedTime& row : rows) calls += row.calls;
+  std::string text = std::to_string(calls) + " " + section.counted + " of " +
+                     std::to_string(rows.size()) + " " +
+                     (rows.size() == 1 ? section.one : section.many);
+  if (iterations) text += printed(", %.1f an iteration", double(calls) / double(iterations));
+  return text;
+}
+
 std::string named_table(const std::vector<NamedTime>& rows, const std::string& what, double whole,
                         size_t top, const TraceOrigin& origin, const Terminal& terminal) {
   const bool with_roofline = std::any_of(
@@ -54,12 +105,6 @@ std::string named_table(const std::vector<NamedTime>& rows, const std::string& w
   std::string text = table.text(terminal);
   if (rows.size() > top) text += "and " + std::to_string(rows.size() - top) + " more\n";
   return text;
-}
-
-int64_t self_sum(const std::vector<NamedTime>& rows) {
-  int64_t sum = 0;
-  for (const NamedTime& row : rows) sum += row.self;
-  return sum;
 }
 
 double counted(const NamedTime& stage, std::string_view counter) {
@@ -240,17 +285,7 @@ double roofline(const NamedTime& kernel, const TraceOrigin& origin) {
 
 std::string report_text(const std::string& path, const Analysis& analysis, size_t top,
                         const Terminal& terminal) {
-  const TraceOrigin& origin = analysis.origin;
-  std::string text = path + ": " + time_text(double(analysis.wall));
-  if (analysis.iterations) text += ", " + std::to_string(analysis.iterations) + " iterations";
-  text += ", " + std::to_string(analysis.spans) + " spans, " +
-          std::to_string(analysis.threads.size()) + " threads, " +
-          std::to_string(analysis.devices.size()) + " devices\n";
-  if (origin.ours)
-    text += origin.algorithm + " on " + origin.environment + " (" + origin.run + "), " +
-            origin.mode + ", recording took " + printed("%.3f s", origin.overhead_s) + "\n";
-  for (const std::string& doubt : analysis.doubts)
-    text += Line().add("unreliable", Ink::red).add(": " + doubt).text(terminal.colour) + "\n";
+  std::string text = head_text(path, analysis, terminal);
 
   heading(text, "Findings");
   if (analysis.findings.empty())
@@ -274,17 +309,13 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
   text += devices_text(analysis, terminal);
   if (!analysis.threads.empty())
     heading(text, "Threads"), text += threads_text(analysis, top, terminal);
-  if (!analysis.kernels.empty())
-    heading(text, "On devices"),
-        text += named_table(analysis.kernels, "kernel", double(self_sum(analysis.kernels)), top,
-                            origin, terminal);
-  if (!analysis.operations.empty())
-    heading(text, "On processors"),
-        text += named_table(analysis.operations, "operation", double(self_sum(analysis.operations)),
-                            top, origin, terminal);
-  if (!analysis.calls.empty())
-    heading(text, "Calls of the device's runtime"),
-        text += named_table(analysis.calls, "call", double(analysis.wall), top, origin, terminal);
+  for (const NamedSection& section : named_sections(analysis)) {
+    if (section.rows.empty()) continue;
+    heading(text, section.title);
+    text += count_text(section, section.rows, analysis.iterations) + "\n" +
+            named_table(section.rows, section.one, double(section.whole), top, analysis.origin,
+                        terminal);
+  }
   if (!analysis.copies.empty()) heading(text, "Copies"), text += copies_text(analysis, terminal);
   if (!analysis.allocations.empty())
     heading(text, "Allocations"), text += allocations_text(analysis, top, terminal);
@@ -295,6 +326,24 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
                       time_text(double(analysis.path_length))),
         text += path_text(analysis, top, terminal);
   return text;
+}
+
+std::string only_text(const std::string& path, const Analysis& analysis, const std::string& only,
+                      size_t top, const Terminal& terminal) {
+  std::string text = head_text(path, analysis, terminal);
+  bool found = false;
+  for (const NamedSection& section : named_sections(analysis)) {
+    std::vector<NamedTime> rows = section.rows;
+    std::erase_if(rows, [&](const NamedTime& row) { return row.name.find(only) == only.npos; });
+    if (rows.empty()) continue;
+    found = true;
+    const auto sum = double(self_sum(rows));
+    heading(text, std::string(section.title) + ", names with \"" + only + "\"");
+    text += count_text(section, rows, analysis.iterations) + ": " + time_text(sum) + ", " +
+            share_text(sum, double(section.whole)) + "\n" +
+            named_table(rows, section.one, double(section.whole), top, analysis.origin, terminal);
+  }
+  return found ? text : text + "\nno name has \"" + only + "\" in it\n";
 }
 
 std::string changes_text(const std::string& before, const Changes& changes, size_t top,

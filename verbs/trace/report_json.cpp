@@ -1,11 +1,13 @@
 // A trace's analysis as JSON.
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/clock.h"
 #include "verbs/trace/report.h"
 
 namespace maglev::verbs::trace {
@@ -168,6 +170,50 @@ std::string report_json(const std::string& path, const Analysis& analysis, const
                        {"changes", list_of(changes->rows, change_json)}};
   // a name may hold any bytes of the file
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string log_line(const std::string& path, const std::string& note, const Analysis& analysis) {
+  const double iterations = double(std::max<uint64_t>(1, analysis.iterations));
+  const auto each = [&](int64_t ns) { return double(ns) / 1e9 / iterations; };
+  Json line{{"date", now_in_utc()}, {"file", path}};
+  if (analysis.origin.ours)
+    line["what"] = analysis.origin.algorithm + " " + analysis.origin.environment;
+  if (!note.empty()) line["note"] = note;
+  if (!analysis.reliable()) line["doubts"] = analysis.doubts;
+  line["iterations"] = analysis.iterations;
+  line["seconds_per_iteration"] = each(analysis.wall);
+
+  Json stages = Json::object();
+  for (const NamedTime& stage : analysis.stages) stages[stage.name] = each(stage.self);
+  if (analysis.outside) stages["(outside of stages)"] = each(analysis.outside);
+  if (analysis.untraced) stages["(untraced)"] = each(analysis.untraced);
+  line["stages"] = stages;
+
+  Json copies = Json::object();
+  for (const CopiedBytes& copied : analysis.copies)
+    copies[std::string(name_of(copied.way)) + (copied.pageable ? ", pageable" : "")] = {
+        {"calls", double(copied.calls) / iterations},
+        {"bytes", copied.bytes / iterations},
+        {"seconds", each(copied.total)}};
+  line["copies"] = copies;
+
+  Json devices = Json::object();
+  for (const UsedTime& device : analysis.devices) {
+    const double wall = double(std::max<int64_t>(1, device.wall));
+    Json shares{{"computes", double(device.busy) / wall},
+                {"communicates", double(device.communication) / wall},
+                {"copies", double(device.copy) / wall},
+                {"idle", double(device.idle_total()) / wall}};
+    for (size_t cause = 0; cause < kCauses; ++cause)
+      if (device.idle[cause])
+        shares[std::string("idle: ") + name_of(Cause(cause))] = double(device.idle[cause]) / wall;
+    devices[device.name] = shares;
+  }
+  line["devices"] = devices;
+  uint64_t launches = 0;
+  for (const NamedTime& kernel : analysis.kernels) launches += kernel.calls;
+  line["launches_per_iteration"] = double(launches) / iterations;
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace maglev::verbs::trace

@@ -43,8 +43,8 @@ VerbEntry entry() {
       .name = "trace",
       .summary = "where a recorded trace's time went, and what to change; several traces as one",
       .usage =
-          "trace analyze <file> [--against OLD] [--top N] [--json] | merge <file> <file> ... -o "
-          "OUT",
+          "trace analyze <file> [--against OLD] [--top N] [--only TEXT] [--json] [--log FILE] | "
+          "merge <file> <file> ... -o OUT",
       .run = run_word};
 }
 
