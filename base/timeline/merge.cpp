@@ -187,10 +187,35 @@ bool is_whole(std::string_view text) {
          std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// two windows of one process: times that do not overlap, of one run
+bool is_one_process(const Look& a, const Look& b) {
+  for (const char* key : {"boot", "run"})
+    if (a.text(key).empty() || a.text(key) != b.text(key)) return false;
+  if (a.number("pid") == 0 || a.number("pid") != b.number("pid")) return false;
+  const auto begins_behind = [](const Look& later, const Look& earlier) {
+    const int64_t end = earlier.number("monotonic_end_ns");
+    return end > 0 && end <= later.number("monotonic_begin_ns");
+  };
+  return begins_behind(a, b) || begins_behind(b, a);
+}
+
+// of file `i` the first one that, like all between that are, is a window of the same process
+size_t process_of(const std::vector<Look>& looks, const std::vector<MergedTrace>& merged,
+                  size_t i) {
+  for (size_t first = 0; first < i; ++first) {
+    if (merged[first].process != first) continue;
+    bool one = true;
+    for (size_t other = first; one && other < i; ++other)
+      one = merged[other].process != first || is_one_process(looks[other], looks[i]);
+    if (one) return first;
+  }
+  return i;
+}
+
 // a pid of a file as it is called in the merged one: its own where no file before has it
 class Pids {
  public:
-  // true: it is the file's first event of this process
+  // of files that are windows of one process the first one; true: its first event of this pid
   bool find(size_t file, std::string_view pid, std::string& name) {
     const auto [place, added] = names_.try_emplace({file, std::string(pid)});
     if (added) {
@@ -233,8 +258,10 @@ class Writer {
             ",\"traceEvents\":[";
   }
 
-  void add(const TraceEvent& event, size_t file, const std::string& label, const Shift& shift) {
-    const bool is_new = pids_.find(file, event.process, pid_);
+  // `process`: the first file of those that are windows of one
+  void add(const TraceEvent& event, size_t file, size_t process, const std::string& label,
+           const Shift& shift) {
+    const bool is_new = pids_.find(process, event.process, pid_);
     // a value that stood without quotes needs them where it has become a word
     const bool in_quotes = event.process.data() && event.process.data()[-1] == '"';
     const bool bare = is_whole(pid_) || (!in_quotes && pid_ == event.process);
@@ -384,6 +411,7 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
   for (const MergedTrace& one : merged)
     about["merged"].push_back({{"file", one.path},
                                {"run", one.run},
+                               {"process", one.process},
                                {"clock", name_of(one.clock)},
                                {"shift_ns", one.shift_ns},
                                {"drift_ppm", one.drift_ppm},
@@ -410,6 +438,7 @@ std::vector<MergedTrace> merge_traces(const std::vector<std::string>& paths,
   std::vector<Shift> shifts(paths.size());
   for (size_t i = 0; i < paths.size(); ++i) {
     merged[i].path = paths[i], merged[i].run = looks[i].text("run");
+    merged[i].process = process_of(looks, merged, i);
     if (i == 0) continue;
     shifts[i] = shift_of(looks[i], looks[0], !marks.empty(), merged[i]);
     merged[i].shift_ns = shifts[i].at(looks[i].first_ns) - looks[i].first_ns;
@@ -421,7 +450,7 @@ std::vector<MergedTrace> merge_traces(const std::vector<std::string>& paths,
   for (size_t i = 0; i < paths.size(); ++i) {
     const std::string label = json_quoted(merged[i].run.empty() ? paths[i] : merged[i].run);
     const TraceFile file = read_trace(paths[i], [&](const TraceEvent& event) {
-      if (event.phase != 0) writer.add(event, i, label, shifts[i]);
+      if (event.phase != 0) writer.add(event, i, merged[i].process, label, shifts[i]);
     });
     merged[i].events = file.events, merged[i].torn = file.torn;
   }

@@ -1,7 +1,7 @@
 #pragma once
 // Traces of several processes as one, on one clock. Each file is read twice and none is held: once
 // for its clocks and marks, once to write its events behind those of the files before, with times,
-// pids and flow numbers that hold among them all.
+// pids and flow numbers that hold among them all. Windows of one process of ours keep one pid.
 
 #include <cstdint>
 #include <functional>
@@ -29,6 +29,8 @@ struct MergedTrace {
   uint64_t marks = 0;       ///< that were matched
   int64_t residual_ns = 0;  ///< median distance of matched marks once the clocks are aligned
   uint64_t events = 0;
+  size_t process =
+      0;  ///< the first file that is a window of the same process; its own number: none
   bool torn = false;
 };
 

@@ -25,7 +25,7 @@ struct Process {
   int64_t base_ns = kEpoch, ahead_ns = 0, ahead_end_ns = 0;
   std::string boot = "one";
   int pid = 7;
-  std::string environments = "8";
+  std::string environments = "8", run = "";        // empty: its name
   std::vector<std::pair<int64_t, int64_t>> spans;  // begin and end of "barrier", ns of its base
 };
 
@@ -57,7 +57,8 @@ std::string file_of(const std::string& name, const Process& process) {
       {"baseTimeNanoseconds", process.base_ns},
       {"traceEvents", events},
       {"maglev",
-       {{"run", name},
+       {{"run", process.run.empty() ? name : process.run},
+        {"pid", process.pid},
         {"boot", process.boot},
         {"dropped", 2},
         {"processors", 2},
@@ -234,6 +235,33 @@ TEST(Merge, pids_and_flows_are_kept_apart_and_all_else_stays) {
   EXPECT_EQ(ids.size(), 2u);
   EXPECT_EQ(merge.trace["maglev"]["dropped"], 4);
   EXPECT_EQ(merge.trace["maglev"]["merged"][1]["run"], "b");
+}
+
+TEST(Merge, windows_of_one_process_stay_one) {
+  // each file is of one second
+  const auto file = [](const char* name, int64_t begin_ns, const char* run, int pid = 7) {
+    return file_of(
+        name,
+        {.base_ns = kEpoch + begin_ns, .pid = pid, .run = run, .spans = {{0, 100}, {200, 300}}});
+  };
+  const std::string first = file("first", 0, "run"), later = file("later", 2'000'000'000, "run");
+  const Merge one = merge_of({first, later});
+  EXPECT_EQ(one.files[1].process, 0u);
+  EXPECT_EQ(begins(one, 7), (std::vector<int64_t>{0, 200, 2'000'000'000, 2'000'000'200}));
+  const std::string path = test_folder() + "/windows.json";
+  std::ofstream(path) << one.trace.dump();
+  const Analysis analysis = analyse_trace(path);
+  EXPECT_TRUE(analysis.processes.empty());
+  ASSERT_EQ(analysis.doubts.size(), 2u);
+  EXPECT_TRUE(contains(analysis.doubts[0], "windows of one process"));
+  EXPECT_TRUE(contains(analysis.doubts[1], "dropped"));
+  // what overlaps, and another run of that number, are others
+  const Merge others =
+      merge_of({first, file("over", 500'000'000, "run"), file("other", 2'000'000'000, "else"),
+                file("rank", 2'000'000'000, "run", 8), later});
+  std::vector<size_t> processes;
+  for (const MergedTrace& trace : others.files) processes.push_back(trace.process);
+  EXPECT_EQ(processes, (std::vector<size_t>{0, 1, 2, 3, 0}));
 }
 
 TEST(Merge, a_merged_trace_is_analysed_by_process) {

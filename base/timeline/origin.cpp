@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -60,10 +61,15 @@ TraceOrigin origin_of(const std::string& json) {
   if (said.contains("settings") && said["settings"].is_object())
     for (const auto& [name, value] : said["settings"].items())
       if (value.is_string()) origin.settings[name] = value.get<std::string>();
-  if (said.contains("merged") && said["merged"].is_array())
-    for (const Json& one : said["merged"])
-      if (one.is_object() && one.contains("torn") && one["torn"] == true)
-        origin.torn.push_back(text(one, "file"));
+  if (said.contains("merged") && said["merged"].is_array()) {
+    std::set<int64_t> processes;
+    for (const Json& one : said["merged"]) {
+      if (!one.is_object()) continue;
+      if (one.contains("torn") && one["torn"] == true) origin.torn.push_back(text(one, "file"));
+      if (one.contains("process"))
+        origin.in_windows |= !processes.insert(count(one, "process")).second;
+    }
+  }
   if (said.contains("use") && said["use"].is_array())
     for (const Json& use : said["use"])
       if (use.is_object())

@@ -25,6 +25,7 @@ struct TraceOrigin {
   std::map<std::string, std::string> settings;  ///< all of the run, by dotted name
   std::vector<trace::ThreadUse> use;            ///< of its threads, over what was traced
   std::vector<std::string> torn;                ///< of merged files those that ended too early
+  bool in_windows = false;                      ///< merged files are windows of one process
 
   /// A setting's value as a number; `missing` where there is none or it is no number.
   double number(const std::string& setting, double missing = 0) const;

@@ -77,6 +77,13 @@ int merge(const std::vector<std::string>& words) {
                one.marks ? residual : "-"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
+  for (size_t i = 0; i < merged.size(); ++i)
+    if (merged[i].process != i) {
+      print(
+          "some are windows of one process, which the merged trace shows as one; how long its "
+          "iterations take each window says by itself\n");
+      break;
+    }
   std::printf("%s\n", out->c_str());
   return 0;
 }
