@@ -329,13 +329,22 @@ class TraceParser {
     else is_trace = false;
     if (!is_trace || (first == '[' && file_.events == 0))
       throw Error("[" + path_ + "] is no trace: Chrome's JSON was expected, an object with " +
-                  "\"traceEvents\" or an array of events; record one with `trace.window=50-55` "
-                  "or torch.profiler's export_chrome_trace");
+                  "\"traceEvents\" or an array of events; " + where_one_is());
     file_.bytes = bytes_.bytes();
     return file_;
   }
 
  private:
+  // what to do with a path that is none: a run writes its windows in two formats
+  std::string where_one_is() const {
+    constexpr std::string_view kOther = ".perfetto";
+    if (path_.ends_with(kOther))
+      if (const std::string beside = path_.substr(0, path_.size() - kOther.size()) + ".json.gz";
+          path_exists(beside))
+        return "give " + beside + ", which holds the same spans";
+    return "record one with `trace.window=50-55` or torch.profiler's export_chrome_trace";
+  }
+
   // the next character that is no blank; NUL: the end
   char next() {
     for (;;) {

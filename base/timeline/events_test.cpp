@@ -136,6 +136,15 @@ TEST_F(TraceReading, says_what_is_no_trace) {
     EXPECT_TRUE(contains(error(none), "is no trace")) << none;
   EXPECT_TRUE(contains(
       error_of([&] { read_trace(test_folder() + "/none", [](const TraceEvent&) {}); }), "none"));
+  // of the two files that a run writes
+  const std::string window = test_folder() + "/iter_1-2";
+  write_atomic(window + ".perfetto", "\x0a\x04 a packet");
+  const auto other = [&] {
+    return error_of([&] { read_trace(window + ".perfetto", [](const TraceEvent&) {}); });
+  };
+  EXPECT_TRUE(contains(other(), "record one")) << other();
+  write_atomic(window + ".json.gz", "");
+  EXPECT_TRUE(contains(other(), "give " + window + ".json.gz")) << other();
   EXPECT_NE(error_of([&] { read_trace(test_folder(), [](const TraceEvent&) {}); }), "");
   write_atomic(path_, TraceText().event("\"ph\":\"M\",\"name\":\"process_name\"").text());
   EXPECT_TRUE(contains(error_of([&] { analyse_trace(path_); }), "holds no span"));
