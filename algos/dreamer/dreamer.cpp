@@ -19,8 +19,7 @@ namespace {
 // bf16 where there are such products: the fused learner's
 std::vector<Precision> offered_precisions(const Options& o, const AlgoContext& context) {
   if (!products_in_bf16(context.device)) return {};
-  const bool fused = use_fused({.options = o}, context.device);
-  return fused ? std::vector{Precision::bf16} : std::vector<Precision>{};
+  return use_fused(o) ? std::vector{Precision::bf16} : std::vector<Precision>{};
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
 namespace {
 
 std::unique_ptr<Learner> make_learner(const LearnerOptions& o, LearnerState& state) {
-  if (use_fused(o, state.grad.device())) return std::make_unique<FusedLearner>(o, state);
+  if (use_fused(o.options)) return std::make_unique<FusedLearner>(o, state);
   return std::make_unique<ReferenceLearner>(o, state);
 }
 

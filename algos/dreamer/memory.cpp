@@ -166,7 +166,7 @@ std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext
   const int64_t parameters = parameter_count(shape);
   // gradients and two moments: by lanes, beside weights and their transposes in rows on a
   // processor; or with the four that a step in ATen makes anew
-  const bool fused = use_fused({.options = o, .shape = shape}, context.device);
+  const bool fused = use_fused(o);
   const int64_t in_rows = context.device.is_cpu() ? 2 : 0;
   const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) + in_rows : 4);
   std::vector<MemoryPart> parts{

@@ -115,14 +115,14 @@ std::vector<StageWork> planned_work(const Options& options, const AlgoContext& c
   const ModelShape shape = model_shape(o, context.spec);
   const DataPlan data = data_plan(options, context);
   const bool device = context.device.is_cuda();
-  const bool fused = use_fused({.options = o, .shape = shape}, context.device);
+  const bool fused = use_fused(o);
   const double rows = double(context.rows), steps = double(data.collect_steps);
   const double updates = steps * rows * double(context.processes) * data.replay->updates_per_step;
   const double size = double(parameter_count(shape));
   const PartCosts macs = macs_of(shape), elements = values_of(shape);
-  // where kernels take images, their convolutions reach more than the rest
+  // where kernels take images, on a processor, their convolutions reach more than the rest
   const double images =
-      fused && shape.fused_images
+      fused && shape.fused_images && !device
           ? 3 * double(o.batch * o.length) * macs_of_convolutions(shape) * (shape.decodes ? 2 : 1)
           : 0;
   // heads that learn from dreams ask for no gradient of what they see

@@ -121,6 +121,22 @@ def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
     assert "replay" in {stage["name"] for stage in fast["stages"]}
 
 
+def test_dreamer_is_planned_for_a_gpu_as_it_runs_there(engine):
+    words = ["dreamer", "pendulum", "--device", "h200"]
+    plan = planned(engine, *words)[1]
+    assert plan["parts"] == planned(engine, *words, "dreamer.fused=on")[1]["parts"]
+    reference = planned(engine, *words, "dreamer.fused=off")[1]
+    of_update = "activations of an update"
+    assert plan["parts"][of_update] != reference["parts"][of_update]
+
+    def update_s(of):
+        return next(s["seconds"] for s in of["time"]["stages"] if s["name"] == "update")
+
+    assert update_s(plan) < update_s(reference)
+    in_bf16 = planned(engine, *words, "train.precision=bf16")[1]
+    assert "weights and factors in bf16" in in_bf16["parts"] and in_bf16["fits"]
+
+
 def test_help_names_every_gpu_that_is_planned_for(engine):
     refused = engine("plan", "ppo", "cartpole", "--device", "h2000")
     known = refused.stderr.split("that need not be here: ")[1].split("\n")[0].split(", ")

@@ -8,7 +8,6 @@
 #include "algos/dreamer/numbers.h"
 #include "algos/dreamer/reference/returns.h"
 #include "base/core/error.h"
-#include "engine/device/launch.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev::dreamer {
@@ -45,17 +44,7 @@ int64_t sequences_at_once(int64_t asked, int64_t count) {
   return at_once;
 }
 
-bool use_fused(const LearnerOptions& o, at::Device device) {
-  const std::string obstacle = FusedLearner::obstacle(device);
-  if (o.options.fused.value_or(false) && !obstacle.empty())
-    throw Error("[dreamer] dreamer.fused=on cannot be: " + obstacle + "; use auto");
-  return o.options.fused.value_or(true) && obstacle.empty();
-}
-
-std::string FusedLearner::obstacle(at::Device device) {
-  if (!has_kernels_for(device)) return "this build has no kernels for the device";
-  return "";
-}
+bool use_fused(const Options& o) { return o.fused.value_or(true); }
 
 FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
     : options_(o),

@@ -22,9 +22,6 @@ namespace maglev::dreamer {
 
 class FusedLearner : public Learner {
  public:
-  /// Why an update cannot run so on `device`, in a few words; empty when it can.
-  static std::string obstacle(at::Device device);
-
   FusedLearner(const LearnerOptions& options, LearnerState& state);
 
   StoredLatents update(const Sequences& batch, at::Tensor& figures) override;
@@ -70,7 +67,8 @@ class FusedLearner : public Learner {
 int64_t shard_sequences(int64_t batch, at::Device device);
 int64_t shard_count(int64_t batch, at::Device device);
 int64_t sequences_at_once(int64_t asked, int64_t count);
-/// Whether updates of these options run so. Throws Error where they were asked to and cannot.
-bool use_fused(const LearnerOptions& options, at::Device device);
+/// Whether updates of these options run so, on any device: one that this build has no kernels for
+/// can be planned for, and there the first kernel throws Error.
+bool use_fused(const Options& options);
 
 }  // namespace maglev::dreamer
