@@ -76,6 +76,25 @@ def test_steps_beyond_what_a_replay_keeps_are_no_bound(engine):
     assert "train.steps" in names
 
 
+def test_a_setting_grows_on_where_more_of_it_takes_less(engine):
+    # beyond 4,096 sequences plans on a GPU hold less of each
+    words = ["tdmpc2", "pendulum", "--bare", "tdmpc2.horizon=8", "--device", "h200", "--no-time"]
+
+    def fits(*settings):
+        plan = planned(engine, *words, *settings)[1]
+        return plan["total"], {size["setting"]: size for size in plan["sizes"]}
+
+    sizes = fits("env.count=4", "tdmpc2.samples=256")[1]
+    samples = sizes["tdmpc2.samples"]
+    assert samples["fits"] > 2048
+    last, beyond = (fits("env.count=4", f"tdmpc2.samples={n}")[0] for n in (1024, 2048))
+    assert beyond < last
+    assert fits("env.count=4", f"tdmpc2.samples={samples['fits']}")[0] == samples["bytes"]
+    # also where it is the next doubling that takes less
+    sizes = fits("env.count=8", "tdmpc2.samples=512")[1]
+    assert {"env.count", "tdmpc2.samples"} <= set(sizes)
+
+
 def test_a_replay_grows_no_further_than_it_stays_on_the_device(engine):
     words = ["dreamer", "pendulum_pixels", "--device", "h200", "train.steps=1000000000"]
     capacity = "train.replay_capacity"
@@ -117,6 +136,7 @@ def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
     words = ["dreamer", "pendulum", "dreamer.size=100m", "dreamer.deter=0", "--device"]
     slow, fast = (planned(engine, *words, device)[1]["time"] for device in ("t4", "h200"))
     assert not slow["measured"] and "unmeasured" in slow["rates"]
+    assert "half of t4's published operations, of which products reach what they do on processors" in slow["rates"]
     assert fast["steps_per_second"] > slow["steps_per_second"]
     assert "replay" in {stage["name"] for stage in fast["stages"]}
 

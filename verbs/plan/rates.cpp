@@ -67,7 +67,8 @@ KnownRates rates_for(const Experiment& experiment, const Placement& placement,
              .gigabytes_s = kHadBytes * device->gigabytes_s,
              .launch_s = kGraphLaunch_us * 1e-6};
     known.source = "half of " + std::string(device->name) +
-                   "'s published operations, 80 % of its memory's rate, 2 us a launch: unmeasured";
+                   "'s published operations, of which products reach what they do on processors, "
+                   "80 % of its memory's rate, 2 us a launch: unmeasured";
     return known;
   }
   const Peaks peaks = known_peaks(placement, known.source);

@@ -47,14 +47,16 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
   std::vector<std::pair<int64_t, Size>> found;
   for (const Field& field : experiment.table().fields()) {
     const auto now = whole_number(field);
-    if (!now || *now <= 0 || *now > std::numeric_limits<int64_t>::max() / 2) continue;
+    if (!now || *now <= 0 || *now > std::numeric_limits<int64_t>::max() / 4) continue;
     const auto with = [&](int64_t value) {
       return bytes_with(experiment, placement, plan, field, value);
     };
     const auto twice = with(2 * *now);
     // one that may not grow can still be what is too large
     const auto half = twice ? std::nullopt : with(*now / 2);
-    const int64_t change = twice ? *twice - plan.total() : half ? plan.total() - *half : 0;
+    // twice as much takes less where it stops work beside other work: four times as much tells
+    const auto more = twice && *twice < plan.total() ? with(4 * *now) : twice;
+    const int64_t change = more ? *more - plan.total() : half ? plan.total() - *half : 0;
     if (double(change) < kLeastShare * double(plan.total())) continue;
 
     Size size{.setting = field.name, .now = *now};
@@ -65,7 +67,7 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
         const auto bytes = with(2 * size.fits);
         if (!bytes || *bytes > plan.limit) break;
         // as steps whose replay is full: more of it takes no more memory
-        if ((endless = *bytes <= size.bytes)) break;
+        if ((endless = *bytes == size.bytes)) break;
         size.fits *= 2, size.bytes = *bytes;
       }
       if (endless) continue;
