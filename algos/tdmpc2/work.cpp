@@ -17,6 +17,9 @@ namespace {
 constexpr double kPlanReach = 0.85, kPanelReach = 0.7, kLibraryReach = 0.35;
 // launches of an update for draws, losses and figures, besides layers (tests/emulation/tdmpc2_test)
 constexpr double kLossLaunches = 75;
+// of a plan before its rounds and behind them; of a round for samples, the pair of value networks,
+// totals and elites
+constexpr double kPlanLaunches = 5, kRoundLaunches = 4;
 // value networks of a pair
 constexpr double kDrawn = 2;
 // blocks a plan's round and an update hand to threads
@@ -64,9 +67,20 @@ PassCost plan_pass(const Options& o, const ModelShape& s, const ModelLayout& l) 
                         double(s.hidden.dynamics.front() + s.hidden.reward.front())};
   PassCost sum = pass_of(l.encoder) + (policy + step) * (P * H) + step * (I * (S - P) * H) +
                  end * (I * S) + shared * (-I * (S - P));
-  sum.launches = pass_of(l.encoder).launches + (policy.launches + step.launches) * H +
-                 I * (step.launches * H + end.launches);
+  sum.launches =
+      pass_of(l.encoder).launches +
+      (o.prune ? plan_launches(o, s)
+               : (policy.launches + step.launches) * H + I * (step.launches * H + end.launches));
   return sum;
+}
+
+// launches of the hidden layers of networks that read the same: one product of all first layers,
+// then ends and products, which those of the same widths share
+double hidden_launches(const std::vector<std::vector<int64_t>>& networks) {
+  double launches = 1;
+  for (size_t i = 0; i < networks.size(); ++i)
+    if (i == 0 || networks[i] != networks[i - 1]) launches += 2 * double(networks[i].size()) - 1;
+  return launches;
 }
 
 // launches of the device's learner: a layer's two each way, and two for what its parameters get
@@ -104,6 +118,24 @@ double kept_bytes(const Options& o, const ModelShape& s, const ModelLayout& l) {
 }
 
 }  // namespace
+
+double plan_launches(const Options& o, const ModelShape& s) {
+  const HiddenWidths& hidden = s.hidden;
+  const double H = double(o.horizon), I = double(plan_iterations(o, s.actions));
+  // nobody judges the latent that a plan begins at
+  double first = hidden_launches({hidden.dynamics, hidden.reward}), later = first;
+  const double policy = hidden_launches({hidden.policy}) + 2;
+  double behind = policy;
+  if (s.episodic) {
+    later = hidden_launches({hidden.dynamics, hidden.reward, hidden.termination}) + 1;
+    behind = hidden_launches({hidden.policy, hidden.termination}) + 3;
+  }
+  // the next latents and their end, the reward and what adds it up
+  const double steps = first + (H - 1) * later + 4 * H;
+  const double values = 2 * double(hidden.q.size()) + 1;
+  return kPlanLaunches + I * (steps + behind + values + kRoundLaunches) +
+         (o.policy_trajectories > 0 ? steps + H * policy : 0);
+}
 
 std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context) {
   const Options o = options.share_of(context.processes);

@@ -13,6 +13,7 @@
 #include "algos/tdmpc2/device/learner.h"
 #include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/reference/learner.h"
+#include "algos/tdmpc2/work.h"
 #include "tests/emulation/counted.h"
 #include "tests/emulation/device.h"
 #include "tests/tdmpc2_learners.h"
@@ -183,6 +184,20 @@ TEST(EmulatedTdmpc2, a_plan_with_ends_within_products_takes_far_fewer_launches) 
   const int64_t within = asked("a plan, ends within products", [&] { p.within.plan(request); });
   EXPECT_LE(within, 450);
   EXPECT_GT(apart, within * 4 / 3);
+}
+
+TEST(EmulatedTdmpc2, a_plan_takes_the_launches_that_are_planned_for_it) {
+  Options report = plan_sizes(), plain = plan_sizes(), unlike = plan_sizes();
+  report.horizon = 8, report.iterations = 6, report.episodic = true;
+  plain.episodic = false, plain.policy_trajectories = 0;
+  unlike.episodic = true;
+  unlike.hidden = {.reward = {48, 16}, .termination = {16}, .q = {48, 32, 16}};
+  for (const Options& o : {report, plain, unlike}) {
+    Planners p(o);
+    const auto request = p.request(1);
+    const double counted = double(asked("a plan", [&] { p.apart.plan(request); }));
+    EXPECT_NEAR(plan_launches(o, p.shape), counted, 0.1 * counted);
+  }
 }
 
 TEST(EmulatedTdmpc2, ends_within_products_are_refused_where_widths_do_not_allow_them) {
