@@ -1,5 +1,6 @@
 """maglev export: models that ONNX's own checker takes and onnxruntime runs as the policy acts."""
 
+import importlib
 import re
 import subprocess
 import sys
@@ -156,6 +157,25 @@ def test_a_model_of_other_weights_is_found_out(run, engine, tmp_path):
     onnx.save(changed, model)
     done = subprocess.run(check, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1 and "is not the policy: log_probs" in done.stdout, done.stdout
+
+
+def test_of_models_that_amplify_rounding_most_rows_are_near_and_none_is_far(monkeypatch):
+    monkeypatch.syspath_prepend(str(HOME / "verbs" / "export_"))
+    check = importlib.import_module("check")
+
+    def alike(amplified, far, rows=1000, of=1000):
+        found = check.Compared([], amplified)
+        ours = {"action": np.zeros((of, 2), "f4")}
+        theirs = {"action": np.zeros((of, 2), "f4")}
+        theirs["action"][:rows] = far
+        found.add(ours, theirs)
+        return found.alike("action")
+
+    assert alike(False, 0.9e-5) and not alike(False, 2e-5, rows=1)
+    # rounding moves many rows a little
+    assert alike(True, 9e-5) and not alike(True, 2e-4)
+    assert alike(True, 9e-4, rows=10) and not alike(True, 9e-4, rows=11)
+    assert not alike(True, 2e-3, rows=1)
 
 
 def test_a_checkpoint_by_name(run, engine, tmp_path):

@@ -17,9 +17,11 @@ except ImportError:
 from check_int8 import Rounded, plays_as_well
 
 TYPES = {"F32": "<f4", "I32": "<i4", "U8": "u1"}
-# of a number, or of 1 where it is smaller. World models have LayerNorms, which make much of little where they are trained,
-# of rounding too: a few rows may be farther apart, where another model's would all be
-FARTHEST, FARTHEST_OF_ANY = 1e-5, 1e-3
+# of a number, or of 1 where it is smaller
+FARTHEST = 1e-5
+# World models have LayerNorms, which make much of little where they are trained, of rounding too: of their rows so many are
+# that near, and a few may be farther apart, where another model's would all be
+FARTHEST_OF_AMPLIFIED, FARTHEST_OF_ANY = 1e-4, 1e-3
 LEAST_NEAR = 0.99
 # the share of actions that are categories that must be the same
 LEAST_EQUAL = 0.9999
@@ -45,6 +47,7 @@ class Compared:
 
     def __init__(self, heads, amplified):
         self.heads = heads  # categories of each head of the action
+        self.near = FARTHEST_OF_AMPLIFIED if amplified else FARTHEST
         self.some_far = amplified
         self.farthest, self.rows, self.apart = {}, {}, {}
 
@@ -67,7 +70,7 @@ class Compared:
                     gap = np.where(x == y, 0, np.abs(y - x) / np.maximum(1, np.abs(x)))[~follows]
                 gap[np.isnan(gap)] = np.inf
                 self.farthest[name] = max(self.farthest.get(name, 0), float(np.max(gap, initial=0)))
-                self.count(name, ~(gap <= FARTHEST).reshape(len(gap), -1).all(1))
+                self.count(name, ~(gap <= self.near).reshape(len(gap), -1).all(1))
         return differ
 
     def count(self, name, apart):
