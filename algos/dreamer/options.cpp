@@ -10,12 +10,13 @@ void Options::describe(OptionTable& t) {
   const Rule share{.min = 0, .max = 1}, width{.min = 0, .max = 1 << 16};
   const Rule weight{.min = 0, .max = 1e6};
   t.add("size", size, "the model by its parameters; widths of 0 are taken from it");
-  t.add("deter", deter, "width of the recurrent state, a multiple of dreamer.blocks", width);
-  t.add("hidden", hidden, "width of the layers between states", width);
-  t.add("classes", classes, "classes of each categorical of the stochastic state",
+  t.add("deter", deter, "width of the recurrent state, a multiple of dreamer.blocks; 0: by size",
+        width);
+  t.add("hidden", hidden, "width of the layers between states; 0: by size", width);
+  t.add("classes", classes, "classes of each categorical of the stochastic state; 0: by size",
         {.min = 0, .max = 255});
-  t.add("depth", depth, "channels of the first convolution, even", width);
-  t.add("units", units, "width of all other hidden layers", width);
+  t.add("depth", depth, "channels of the first convolution, even; 0: by size", width);
+  t.add("units", units, "width of all other hidden layers; 0: by size", width);
   t.add("stoch", stoch, "categoricals of the stochastic state", {.min = 1, .max = 1024});
   t.stands_for("size", {"deter", "hidden", "classes", "depth", "units", "stoch"});
   t.add("blocks", blocks, "blocks of the recurrent state", {.min = 1, .max = 256});

@@ -41,12 +41,13 @@ void Options::describe(OptionTable& t) {
   const Rule share{.min = 0, .max = 1}, width{.min = 0, .max = 1 << 16};
   const Rule weight{.min = 0, .max = 1e6};
   t.add("size", size, "the model by its millions of parameters; widths of 0 are taken from it");
-  t.add("enc_dim", enc_dim, "width of the encoder's hidden layers", width);
-  t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more",
+  t.add("enc_dim", enc_dim, "width of the encoder's hidden layers; 0: by size", width);
+  t.add("enc_layers", enc_layers, "hidden layers of the encoder and one more; 0: by size",
         {.min = 0, .max = 64});
-  t.add("mlp_dim", mlp_dim, "width of all other hidden layers, two in each network", width);
-  t.add("latent_dim", latent_dim, "width of the latent state", width);
-  t.add("num_q", num_q, "value networks", {.min = 0, .max = 64});
+  t.add("mlp_dim", mlp_dim, "width of all other hidden layers, two in each network; 0: by size",
+        width);
+  t.add("latent_dim", latent_dim, "width of the latent state; 0: by size", width);
+  t.add("num_q", num_q, "value networks; 0: by size", {.min = 0, .max = 64});
   const Rule widths{.min = 1, .max = 1 << 16, .unit = "units"};
   std::vector<std::string> heads,
       governed{"enc_dim", "enc_layers", "mlp_dim", "latent_dim", "num_q", "hidden.encoder"};

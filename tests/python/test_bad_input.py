@@ -150,6 +150,14 @@ def test_help_shows_what_the_run_will_use_and_the_bare_default(engine):
     assert "(given 7, built in 128;" in engine("train", "ppo", "cartpole", "--help", "ppo.rollout=7").stdout
 
 
+@pytest.mark.parametrize("algo, size", [("tdmpc2", "1"), ("dreamer", "1m")])
+def test_help_says_of_a_width_of_0_where_it_comes_from(engine, algo, size):
+    text = engine("train", algo, "pendulum", "--help", f"{algo}.size={size}").stdout
+    settings = text.split("bare: without")[-1].splitlines()
+    zero = [line for line in settings if line.startswith(f"  {algo}.") and "width" in line and "(default 0;" in line]
+    assert zero and all("; 0: by size (default 0;" in line for line in zero), zero
+
+
 def test_a_folder_with_other_files_is_neither_used_nor_moved(engine, tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     for more in ([], ["--overwrite"]):
