@@ -164,6 +164,13 @@ def without_numpy(tmp_path_factory, home):
     return checkout
 
 
+def test_an_older_python_is_told_which_is_needed(home):
+    (needed,) = re.findall(r'requires-python = ">=([\d.]+)"', (home / "pyproject.toml").read_text())
+    older = f"import runpy, sys; sys.version_info = (3, {int(needed.split('.')[1]) - 1}, 0); runpy.run_path({str(home / 'maglev')!r})"
+    done = subprocess.run([sys.executable, "-c", older], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and f"Python >= {needed} is needed, this is 3." in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"], ["test", "--help"]])
 def test_help_names_the_main_commands_and_sets_nothing_up(fresh, arguments):
     done = fresh.run(*arguments)
