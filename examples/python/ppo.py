@@ -45,6 +45,9 @@ class Agent(nn.Module):
 def train(options) -> Agent:
     torch.manual_seed(options.seed)
     envs = maglev.make(options.environment, options.num_envs, seed=options.seed)
+    if envs.device.type == "cpu":
+        # threads of torch's wait for each other longer than such small networks compute
+        torch.set_num_threads(1)
     T, N = options.rollout, envs.rows
     obs, info = envs.reset()
     agent = Agent(envs.encode(obs).shape[-1], envs.spec.heads[0]).to(envs.device)
