@@ -77,12 +77,13 @@ class Policy:
     def device(self) -> torch.device:
         return torch.device(self._engine.device)
 
-    def act(self, obs: Observation | None = None, info: dict | None = None) -> torch.Tensor:
-        """Actions [rows, dims], [rows] where an action has one part.
+    def act(self, obs: Observation | None = None, info: dict | None = None, *, clip: bool = True) -> torch.Tensor:
+        """Actions [rows, dims], [rows] where an action is one category.
 
         obs: [rows, ...] of stored columns, as environments of its kind show them, or one observation without rows,
         which gives one action. None, for a player of environments: what these show now.
         info: "is_first" [rows], which rows begin an episode (None: all at the first call, none later), and "mask".
+        clip: numbers beyond spec.low and spec.high become the nearest within, as environments take them. False: as drawn.
         """
         if obs is not None:
             columns = columns_of(self.spec, obs)
@@ -94,6 +95,9 @@ class Policy:
             raise _engine.Error("[act] expects an observation; only players of environments see for themselves")
         columns, mask, is_first, single = self._rows(columns, mask, is_first)
         action = actions_of(self.spec, self._engine.act(columns, mask, is_first))
+        if clip and not self.spec.discrete:
+            low, high = (torch.tensor(bound, device=action.device) for bound in (self.spec.low, self.spec.high))
+            action = action.clamp(low, high)
         return action[0] if single else action
 
     def _rows(self, columns: list, mask, is_first) -> tuple:

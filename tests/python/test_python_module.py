@@ -609,6 +609,25 @@ def test_one_observation_is_one_action(cart):
         policy.act(torch.zeros(1, 3))
 
 
+@pytest.fixture(scope="module")
+def swing(tmp_path_factory):
+    """A run whose actions are numbers, some of which are drawn beyond their bounds."""
+    settings = {**QUICK, "train.steps": 512, "ppo.network.log_std": 1}
+    return maglev.train("ppo", "pendulum", settings, bare=True, out=tmp_path_factory.mktemp("runs") / "swing", sinks=["jsonl"])
+
+
+def test_actions_that_are_numbers_are_within_their_bounds(swing):
+    rows = torch.randn(256, 3)
+    drawn = swing.policy(mode="sample").act(rows, clip=False)
+    acted = swing.policy(mode="sample").act(rows)
+    assert drawn.abs().max() > 2 and torch.equal(acted, drawn.clamp(-2, 2))
+    # an environment takes both alike
+    envs = [maglev.make("pendulum", 256, seed=5) for _ in range(2)]
+    steps = [env.reset() and env.step(action) for env, action in zip(envs, (drawn, acted))]
+    assert torch.equal(steps[0][0], steps[1][0]) and torch.equal(steps[0][1], steps[1][1])
+    assert envs[0].player(swing).act().abs().max() <= 2
+
+
 def test_a_policy_has_the_value_that_is_exported(cart):
     policy = cart.policy()
     rows = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0]])
