@@ -65,6 +65,11 @@ def __getattr__(name: str):
     raise AttributeError(f"module 'maglev' has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    # not what is imported here
+    return sorted([*__all__, "__version__", "gymnasium"])
+
+
 __all__ = [
     "Envs",
     "Error",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+import torch
 
 from maglev import _engine
 
@@ -11,6 +15,8 @@ Settings = Mapping[str, object] | Iterable[str] | None
 
 def text_of(value: object) -> str:
     """A value as a setting's text."""
+    if isinstance(value, (torch.Tensor, np.ndarray)):
+        value = value.tolist()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -20,14 +26,26 @@ def text_of(value: object) -> str:
     return str(value)
 
 
+def flattened(settings: Mapping[str, object], section: str = "") -> Iterator[tuple[str, object]]:
+    """Settings by their whole names, of sections within each other as config.yaml has them."""
+    for name, value in settings.items():
+        if section + name == "env.kwargs" and isinstance(value, Mapping):
+            # one setting, whose text is JSON
+            yield section + name, json.dumps(value)
+        elif isinstance(value, Mapping):
+            yield from flattened(value, f"{section}{name}.")
+        else:
+            yield section + name, value
+
+
 def assignments(settings: Settings) -> list[str]:
-    """name=value of a mapping; a list of such words is taken as it is."""
+    """name=value of a mapping, whose values may be mappings of a section; a list of such words is taken as it is."""
     if settings is None:
         return []
     if isinstance(settings, str):
         raise _engine.Error(f"[settings] must be a dict or a list of name=value, got the text {settings!r}")
     if isinstance(settings, Mapping):
-        return [f"{name}={text_of(value)}" for name, value in settings.items()]
+        return [f"{name}={text_of(value)}" for name, value in flattened(settings)]
     try:
         return [str(word) for word in settings]
     except TypeError:

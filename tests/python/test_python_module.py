@@ -773,6 +773,26 @@ def test_gymnasium_takes_it_for_its_own():
     assert lengths and all(8 <= length <= 200 for length in lengths)
 
 
+def test_settings_may_be_sections_and_numbers_of_libraries():
+    from maglev.settings import assignments
+
+    given = {
+        "ppo": {"lr": torch.tensor(0.5), "network": {"hidden": np.array([64, 32])}, "normalize_reward": torch.tensor(True)},
+        "env": {"kwargs": {"size": 12}, "max_steps": np.int64(7)},
+        "seed": 3,
+    }
+    assert assignments(given) == [
+        "ppo.lr=0.5", "ppo.network.hidden=[64, 32]", "ppo.normalize_reward=true", 'env.kwargs={"size": 12}', "env.max_steps=7",
+        "seed=3",
+    ]  # fmt: skip
+    assert maglev.make("cartpole", 2, {"env": {"max_steps": 7}}).spec.max_steps == 7
+
+
+def test_the_package_shows_what_it_offers_alone():
+    shown = set(dir(maglev))
+    assert shown == {*maglev.__all__, "__version__", "gymnasium"} and all(hasattr(maglev, name) for name in maglev.__all__)
+
+
 def test_settings_are_listed():
     settings = maglev.settings("ppo", "cartpole")
     assert float(settings["ppo.gamma"]) > 0.9 and settings["ppo.gamma"].help
