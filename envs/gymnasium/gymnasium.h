@@ -36,7 +36,7 @@ struct Gymnasium {
     static void describe(OptionTable& t, Params& p) {
       t.add("id", p.id,
             "which, as gymnasium.make takes it: CartPole-v1, or my_module:MyEnv-v0, which imports "
-            "my_module first");
+            "my_module first; my_module:MyEnv is a class of it");
       t.add("kwargs", p.kwargs,
             "JSON of what gymnasium.make is given besides, {\"map_name\": \"8x8\"}");
       t.add("max_steps", p.max_steps,

@@ -9,6 +9,7 @@ import json
 import math
 import numbers
 import os
+import re
 import socket
 import struct
 import sys
@@ -269,7 +270,7 @@ class Environments:
         import gymnasium
 
         self.make_one = gymnasium.make
-        self.made = made
+        self.made, self.which = made, made["id"]
         try:
             self.given = json.loads(made["kwargs"] or "{}")
         except json.JSONDecodeError as error:
@@ -281,7 +282,13 @@ class Environments:
             self.given["max_episode_steps"] = made["max_steps"]
         self.by_number = {}
         self.drawing = set()  # numbers of those that were made to draw, which takes longer
-        env = self.make()
+        try:
+            env = self.make()
+        except gymnasium.error.NameNotFound:
+            self.which = unregistered(made["id"])
+            if not self.which:
+                raise
+            env = self.make()
         if not env.spec.max_episode_steps:
             closed(env)
             self.given["max_episode_steps"] = NO_LIMIT
@@ -302,7 +309,7 @@ class Environments:
         self.spare = [env]  # made, and nobody's
 
     def make(self, **more):
-        return self.make_one(self.made["id"], disable_env_checker=True, **{**self.given, **more})
+        return self.make_one(self.which, disable_env_checker=True, **{**self.given, **more})
 
     def make_drawing(self, number):
         """One that draws. What cannot be made so, and does not say that it could, draws nothing."""
@@ -404,6 +411,26 @@ class Environments:
             closed(env)
 
 
+def unregistered(name):
+    """How gymnasium.make takes what the module of `module:Name` has by that name, a class or a function; None: it has none."""
+    from gymnasium.envs.registration import EnvSpec
+
+    module, _, own = name.partition(":")
+    creator = getattr(sys.modules.get(module), own, None)
+    return EnvSpec(own, entry_point=creator) if callable(creator) else None
+
+
+def classes_of(name):
+    """Those of the module of `module:Name` that are environments, by their names."""
+    import gymnasium
+
+    module = name.partition(":")[0]
+    there = vars(sys.modules[module]).items() if module in sys.modules else ()
+    return [
+        own for own, kind in there if isinstance(kind, type) and issubclass(kind, gymnasium.Env) and kind.__module__ == module
+    ]
+
+
 def how_to_get(error):
     """What a person can do about a module that is not there."""
     install = f"{sys.executable} -m pip install"
@@ -427,6 +454,8 @@ def as_modules_name(error, name):
     module, colon, rest = name.partition(":")
     if colon and module.endswith(".py") and isinstance(error, ModuleNotFoundError):
         return f"; a module is named without .py: env.id={os.path.splitext(os.path.basename(module))[0]}:{rest}"
+    if type(error).__name__ == "NameNotFound" and (own := classes_of(name)):
+        return f" The module has {', '.join(own)}"
     if ":" in name or "Did you mean" in str(error):
         return ""
     if type(error).__name__ == "NamespaceNotFound":
@@ -442,6 +471,9 @@ def reason(error):
     text = shortened("".join(traceback.format_exception_only(type(error), error)))
     if isinstance(error, ModuleNotFoundError):
         return f"{text}; {how_to_get(error)}"
+    if type(error).__name__ == "DependencyNotInstalled":
+        # into this Python, whatever other one `pip` is of
+        return re.sub(r"(python3? -m )?\bpip3? install", lambda _: f"{sys.executable} -m pip install", text)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     # Gymnasium's own wrappers and what imports only pass on what an environment did
     passing = f"{os.sep}gymnasium{os.sep}", f"{os.sep}importlib{os.sep}", "<frozen "

@@ -295,6 +295,35 @@ def test_a_file_is_told_from_its_module(engine, tmp_path):
     assert done.returncode == 2 and done.stderr.endswith("named without .py: env.id=gym_samples:Echo-v0\n"), done.stderr
 
 
+def test_a_class_that_nobody_registered_is_made_by_its_name(engine, tmp_path):
+    (tmp_path / "plain_samples.py").write_text(
+        "from gym_samples import Echo\n"
+        "class Plain(Echo):\n"
+        "  def __init__(self, size): super().__init__(); self.t = size\n"
+        "def made(**given): return Plain(**given)\n"
+    )
+    paths = {"PYTHONPATH": f"{tmp_path}:{HERE}"}
+    for name in ("Plain", "made"):
+        words = [f"env.id=plain_samples:{name}", 'env.kwargs={"size": 3}']
+        done = engine("envs", "gymnasium", *words, "env.max_steps=7", cwd=HERE, env=paths)
+        assert done.returncode == 0 and "limit        7 steps" in done.stdout, done.stderr
+        assert "limit        10000 steps" in engine("envs", "gymnasium", *words, cwd=HERE, env=paths).stdout
+        words = ["train", "ppo", "gymnasium", *SMALL, *words, "train.steps=80", "--out", tmp_path / name]
+        done = engine(*words, cwd=HERE, env=paths)
+        assert done.returncode == 0, done.stderr
+    done = engine("envs", "gymnasium", "env.id=plain_samples:Plane", cwd=HERE, env=paths)
+    assert done.returncode == 2 and done.stderr.endswith("The module has Plain\n"), done.stderr
+
+
+def test_what_gymnasium_wants_installed_is_for_the_python_that_steps(engine, tmp_path):
+    """A module of the test's in the place of one that this machine may have."""
+    (tmp_path / "Box2D.py").write_text("raise ImportError\n")
+    done = engine("envs", "gymnasium", "env.id=LunarLander-v3", cwd=tmp_path)
+    skip_without_library(done)
+    assert done.returncode == 2
+    assert re.search(r"run `\S*/\S+ -m pip install swig` followed by `\S*/\S+ -m pip install \"gymnasium\[box2d\]\"`", done.stderr)
+
+
 def test_a_package_that_gymnasium_lacks_is_named(engine, tmp_path):
     """Modules of the test's in the places of those that this machine may have."""
     (tmp_path / "mujoco.py").write_text("")
