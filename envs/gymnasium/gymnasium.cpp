@@ -68,23 +68,6 @@ bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
   return true;
 }
 
-// how a person comes to where an episode went wrong
-std::string episode_of(const Gymnasium::State& s) {
-  return "; its episode began with reset(seed=" + std::to_string(s.seed) + "), and this was step " +
-         std::to_string(s.steps);
-}
-
-gymnasium::Answer answer_of(const Gymnasium::State& s) {
-  try {
-    return s.remote->take([&s] { return episode_of(s); });
-  } catch (const gymnasium::Silence&) {
-    // it is of the episode that was silent, whoever waited for the same process
-    throw;
-  } catch (const Error& error) {
-    throw Error(error.what() + episode_of(s));
-  }
-}
-
 // of what was just shown; the run would find it too, and not know of which episode it is
 void expect_finite(const Gymnasium::Params& p, const Gymnasium::State& s) {
   const std::byte* from = s.remote->observation();
@@ -95,7 +78,7 @@ void expect_finite(const Gymnasium::Params& p, const Gymnasium::State& s) {
       if (!std::isfinite(number))
         throw Error("[gymnasium] " + std::string(p.id.view()) + " showed " +
                     std::to_string(number) + " as number " + std::to_string(i) + " of " +
-                    column.name + ", where finite ones are expected" + episode_of(s));
+                    column.name + ", where finite ones are expected" + s.remote->episode());
     }
     from += column.row_bytes();
   }
@@ -110,7 +93,7 @@ const std::byte* shown_by(const Gymnasium::State& s) {
 void settle(const Gymnasium::State& s) {
   if (!s.replaying) return;
   s.replaying = false;
-  const bool ended_before = answer_of(s).ended_before;
+  const bool ended_before = s.remote->take().ended_before;
   s.lost = s.lost || ended_before ||
            !std::equal(s.shown.begin(), s.shown.end(), s.remote->observation());
 }
@@ -151,7 +134,7 @@ void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
   // where it has begun, what was drawn then is drawn again, for the stream to move on
   if (s.asked) rng.below(kSeeds);
   else begin_reset(p, s, rng);
-  answer_of(s);
+  s.remote->take();
   s.asked = false;
   expect_finite(p, s);
 }
@@ -173,7 +156,7 @@ void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, Ste
     out.truncated = true;
     return;
   }
-  const gymnasium::Answer answer = answer_of(s);
+  const gymnasium::Answer answer = s.remote->take();
   s.asked = false;
   expect_finite(p, s);
   out.reward[0] = answer.reward;

@@ -9,8 +9,10 @@
 #include <map>
 #include <poll.h>
 #include <thread>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "base/core/clock.h"
@@ -84,8 +86,17 @@ std::string text_of(const std::byte* from, size_t bytes) {
   return {reinterpret_cast<const char*>(from), bytes};
 }
 
-std::vector<std::string> words_for(const Made& made) {
-  const Json asked{{"id", made.id}, {"kwargs", made.kwargs}, {"max_steps", made.max_steps}};
+// makes `file` hold a number, nobody's, and says how another process opens it
+std::string share_number(OpenFile& file) {
+  file.take(::memfd_create("at", MFD_CLOEXEC));
+  if (::pwrite(file.get(), &kNobody, sizeof kNobody, 0) != ssize_t(sizeof kNobody)) file.close();
+  return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get());
+}
+
+// `at`: where it writes the number of the environment that it is in
+std::vector<std::string> words_for(const Made& made, const std::string& at) {
+  const Json asked{
+      {"id", made.id}, {"kwargs", made.kwargs}, {"max_steps", made.max_steps}, {"at", at}};
   // -u: what it prints is there if it dies
   std::vector<std::string> words{"-u", MAGLEV_GYMNASIUM_WORKER, asked.dump(), "."};
   if (made.python.empty()) words.push_back(MAGLEV_GYMNASIUM_BESIDE);
@@ -126,67 +137,71 @@ Remote::~Remote() {
   workers_.remotes_.fetch_sub(1);
 }
 
-void Remote::ask(uint8_t kind, std::span<const std::byte> first, std::span<const std::byte> then) {
+void Remote::ask(uint8_t kind, uint32_t seed, int64_t steps, std::span<const std::byte> first,
+                 std::span<const std::byte> then) {
   {
     std::lock_guard lock(worker_.mutex_);
     worker_.queue(*this, kind, first, then);
-    kind_ = kind;
+    kind_ = kind, seed_ = seed, steps_ = steps;
     waits_ = true;
   }
   workers_.note_asked();
 }
 
-void Remote::reset(uint32_t seed) { ask(kReset, bytes_of(seed), {}); }
+void Remote::reset(uint32_t seed) { ask(kReset, seed, 0, bytes_of(seed), {}); }
 
-void Remote::step(std::span<const std::byte> action) { ask(kStep, action, {}); }
+void Remote::step(std::span<const std::byte> action) { ask(kStep, seed_, steps_ + 1, action, {}); }
 
 void Remote::replay(uint32_t seed, std::span<const std::byte> actions) {
-  ask(kReplay, bytes_of(seed), actions);
+  ask(kReplay, seed, int64_t(actions.size()) / workers_.action_bytes(), bytes_of(seed), actions);
 }
 
-Answer Remote::take(const std::function<std::string()>& doing) {
+std::string Remote::episode() const {
+  return "; its episode began with reset(seed=" + std::to_string(seed_) + "), and this was step " +
+         std::to_string(steps_);
+}
+
+Answer Remote::take() {
   workers_.send_asked();
   std::unique_lock lock(worker_.mutex_);
   worker_.send_locked(lock);
   if (waits_) {
     const trace::ReportsOwnWait tells;
     const double begin_s = steady_s();
-    const auto all = [&] {
-      return std::string(", in ") + asked_for(kind_) + (doing ? doing() : "");
-    };
     while (true) {
       worker_.read_some(lock);
       if (!waits_) break;
-      worker_.look_at_clock(begin_s, all);
+      worker_.look_at_clock(begin_s);
     }
   }
   if (!error_.empty()) {
     const std::string text = where_of(worker_.made_.id) + std::exchange(error_, {});
     if (std::exchange(undrawn_, false)) throw NoPicture(text);
-    throw Error(text);
+    throw Error(text + episode());
   }
   return answer_;
 }
 
 RgbPicture Remote::picture(uint32_t seed, std::span<const std::byte> actions) {
   if (!draws_) {
-    ask(kDrawing, bytes_of(seed), actions);
+    ask(kDrawing, seed, steps_, bytes_of(seed), actions);
     take();
     draws_ = true;
   }
-  ask(kPicture, {}, {});
+  ask(kPicture, seed, steps_, {}, {});
   take();
   return std::move(picture_);
 }
 
 Worker::Worker(const Made& made)
     : made_(made),
-      program_(made.python.empty() ? MAGLEV_PYTHON : made.python, words_for(made), "[gymnasium] ") {
+      program_(made.python.empty() ? MAGLEV_PYTHON : made.python,
+               words_for(made, share_number(at_)), "[gymnasium] ") {
   std::unique_lock lock(mutex_);
   const double begin_s = steady_s();
   while (description_.empty()) {
     read_some(lock);
-    look_at_clock(begin_s, [] { return std::string(", where it is made"); });
+    look_at_clock(begin_s);
   }
 }
 
@@ -201,14 +216,20 @@ void Worker::dismiss() {
   ::shutdown(program_.socket(), SHUT_RDWR);
 }
 
-void Worker::look_at_clock(double begin_s, const std::function<std::string()>& doing) {
-  // somebody else who waited for it has ended it, and said in which episode
+void Worker::look_at_clock(double begin_s) {
+  // somebody else who waited for it has ended it
   if (!failure_.empty()) died();
   const double silent_s = steady_s() - std::max(begin_s, heard_s_);
   // one that is made, or an episode that is taken again, may take longer than a step; and who looks
   // at the socket is not to find it gone
   const auto may_last = [](const Remote* one) {
     return one && one->waits_ && one->kind_ != kReset && one->kind_ != kStep;
+  };
+  const auto doing = [&] {
+    if (description_.empty()) return std::string(", where it is made");
+    const auto all = at_work();
+    const std::string what = all.size() == 1 ? asked_for(all[0]->kind_) : "";
+    return (what.empty() ? what : ", in " + what) + episode_at_work();
   };
   if (made_.timeout > 0 && silent_s > made_.timeout && !reading_ && !description_.empty() &&
       std::ranges::none_of(remotes_, may_last)) {
@@ -248,7 +269,7 @@ void Worker::send_locked(std::unique_lock<std::mutex>& lock) {
     if (errno == EINTR) continue;
     if (errno != EAGAIN) died();
     // it is at what it was asked before
-    look_at_clock(begin_s, [] { return std::string(); });
+    look_at_clock(begin_s);
     // a process that waits for its answers to be read takes nothing: so they are, by whom is at it
     if (reading_) {
       came_.wait_for(lock, std::chrono::milliseconds(kAgain_ms));
@@ -349,13 +370,31 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
 }
 
 void Worker::died() {
-  if (!failure_.empty()) throw Silence(failure_);
+  if (!failure_.empty()) throw Error(failure_);
   for (int waited = 0; waited < kLeave_ms && program_.running(); waited += kAgain_ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(kAgain_ms));
   program_.kill();
   const std::string how = program_.ending().empty() ? "" : " with " + program_.ending();
-  throw Error(where_of(made_.id) + "its Python process ended" + how +
-              "; it said: " + program_.said(kMostSaid));
+  failure_ = where_of(made_.id) + "its Python process ended" + how +
+             "; it said: " + program_.said(kMostSaid) + episode_at_work();
+  throw Error(failure_);
+}
+
+std::vector<const Remote*> Worker::at_work() const {
+  std::vector<const Remote*> waiting;
+  for (const Remote* one : remotes_)
+    if (one && one->waits_) waiting.push_back(one);
+  uint32_t number = kNobody;
+  if (::pread(at_.get(), &number, sizeof number, 0) != ssize_t(sizeof number)) return waiting;
+  for (const Remote* one : waiting)
+    if (one->number_ == number) return {one};
+  return waiting;
+}
+
+std::string Worker::episode_at_work() const {
+  const auto all = at_work();
+  if (all.size() > 1) return "; it was at one of " + std::to_string(all.size()) + " environments";
+  return all.empty() ? "" : all[0]->episode();
 }
 
 /// Of each `made`, until this process ends, whatever is destroyed before.

@@ -7,7 +7,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -43,11 +42,6 @@ struct RgbPicture {
   std::vector<uint8_t> pixels;  ///< [height, width, 3]
 };
 
-/// That an environment did not answer in time; says in which episode.
-struct Silence : Error {
-  using Error::Error;
-};
-
 class Worker;
 class Workers;
 
@@ -65,9 +59,11 @@ class Remote {
   void reset(uint32_t seed);
   void step(std::span<const std::byte> action);
   void replay(uint32_t seed, std::span<const std::byte> actions);
-  /// Waits for it. `doing` says what is waited for, to people, where it takes long. Throws Error with
-  /// what Python raised, Silence where nothing came for too long.
-  Answer take(const std::function<std::string()>& doing = {});
+  /// Waits for it. Throws Error with what Python raised, or with how its process ended, and the
+  /// episode in which that was.
+  Answer take();
+  /// How people come to where it is: the seed and the step, to be read behind what went wrong there.
+  std::string episode() const;
   /// Of the last answer: the columns of the spec one behind the other, then the mask.
   const std::byte* observation() const { return observation_.data(); }
   /// What it looks like. The first one makes it anew, as one that draws, and brings it to where the
@@ -76,12 +72,15 @@ class Remote {
 
  private:
   friend class Worker;
-  void ask(uint8_t kind, std::span<const std::byte> first, std::span<const std::byte> then);
+  void ask(uint8_t kind, uint32_t seed, int64_t steps, std::span<const std::byte> first,
+           std::span<const std::byte> then);
 
   Workers& workers_;
   Worker& worker_;
   uint32_t number_;
-  uint8_t kind_ = 0;  ///< of what was asked last
+  uint8_t kind_ = 0;   ///< of what was asked last
+  uint32_t seed_ = 0;  ///< of the episode
+  int64_t steps_ = 0;  ///< of the episode, with the one that was asked for
   bool waits_ = false, draws_ = false;
   Answer answer_;
   std::vector<std::byte> observation_;
@@ -117,9 +116,15 @@ class Worker {
   [[noreturn]] void died();
   /// Tells people of a silence that lasts, since `begin_s` and since anything came, and ends the
   /// process where that is for too long.
-  void look_at_clock(double begin_s, const std::function<std::string()>& doing);
+  void look_at_clock(double begin_s);
+  /// The environment that the process is in, whoever waits for it; where that is not known, all
+  /// that wait.
+  std::vector<const Remote*> at_work() const;
+  /// Its episode, or of how many environments it is one, to be read behind what went wrong.
+  std::string episode_at_work() const;
 
   const Made made_;
+  OpenFile at_;  ///< memory shared with the process: the number of the environment that it is in
   OtherProgram program_;
   std::string description_;
   std::mutex mutex_;
@@ -130,7 +135,7 @@ class Worker {
   size_t in_used_ = 0, expected_ = 0;
   int64_t reads_ = 0;
   double heard_s_ = 0;   ///< when something came last, steady clock
-  std::string failure_;  ///< why it was ended; empty: it was not
+  std::string failure_;  ///< why it ended, for all who ask; empty: it did not
   bool dismissed_ = false;
 };
 

@@ -16,8 +16,10 @@
 namespace maglev::gymnasium {
 namespace {
 
-// one that answers a reset, and steps never; it writes down that it was closed
+// one that answers a reset, and steps never: it ends its process, or is silent; it writes down that it
+// was closed
 constexpr const char* kSilent = R"(
+import os
 import time
 import gymnasium
 from gymnasium import spaces
@@ -31,6 +33,8 @@ class Silent(gymnasium.Env):
     def reset(self, seed=None, options=None):
         return [0.0], {}
     def step(self, action):
+        if action == 0:
+            os._exit(3)
         time.sleep(60)
     def close(self):
         if self.file:
@@ -64,9 +68,19 @@ class GymnasiumWorkers : public testing::Test {
   static void ask_step(Remote& remote) {
     remote.reset(1);
     remote.take();
-    remote.step(std::as_bytes(std::span(kAction)));
+    remote.step(std::as_bytes(std::span(kSleep)));
   }
-  static constexpr std::array<int32_t, 1> kAction{1};
+  static std::string failure_of(Remote& remote) {
+    try {
+      remote.take();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  }
+  static constexpr std::array<int32_t, 1> kEnd{0}, kSleep{1};
+  static constexpr const char* kFirst =
+      "; its episode began with reset(seed=1), and this was step 1";
   std::string folder_;
 };
 
@@ -77,51 +91,58 @@ TEST_F(GymnasiumWorkers, a_silence_that_is_too_long_is_told_and_ends_where_it_ma
   ask_step(*remote);
   const double begin_s = steady_s();
   testing::internal::CaptureStderr();
-  std::string failure;
-  try {
-    remote->take([] { return std::string("; of seed 1"); });
-  } catch (const Silence& error) {
-    failure = error.what();
-  }
+  const std::string failure = failure_of(*remote);
   const std::string told = testing::internal::GetCapturedStderr();
-  EXPECT_TRUE(
-      failure.starts_with("[gymnasium] silent_environment:Silent-v0 has not answered for 2 "
-                          "s, as long as env.timeout allows, in step; of seed 1"))
-      << failure;
+  EXPECT_EQ(failure,
+            "[gymnasium] silent_environment:Silent-v0 has not answered for 2 s, as long as "
+            "env.timeout allows, in step" +
+                std::string(kFirst));
   EXPECT_LT(steady_s() - begin_s, 20);
   EXPECT_TRUE(
       told.starts_with("maglev: [gymnasium] silent_environment:Silent-v0 has not answered "
                        "for "))
       << told;
-  EXPECT_NE(told.find(", in step; of seed 1; it is waited for, and Ctrl-C twice"), told.npos)
+  EXPECT_NE(told.find(", in step" + std::string(kFirst) + "; it is waited for, and Ctrl-C twice"),
+            told.npos)
       << told;
   // all that is asked of the same process from then on fails alike
-  EXPECT_THROW(ask_step(*remote), Silence);
+  remote->reset(1);
+  EXPECT_EQ(failure_of(*remote), failure);
 }
 
-TEST_F(GymnasiumWorkers, a_silence_is_of_one_episode_whoever_waits_for_the_process) {
+TEST_F(GymnasiumWorkers, a_silence_is_of_the_episode_that_is_silent_whoever_waits_for_the_process) {
   Made limited = made();
   limited.timeout = 2, limited.workers = 1;
   Workers& workers = Workers::of(limited);
   const auto first = workers.make_remote(), second = workers.make_remote();
   first->reset(1), second->reset(2);
   first->take(), second->take();
-  first->step(std::as_bytes(std::span(kAction)));
-  second->step(std::as_bytes(std::span(kAction)));
-  const auto failure_of = [](Remote& remote, const char* seed) -> std::string {
-    try {
-      remote.take([seed] { return std::string("; of seed ") + seed; });
-    } catch (const Silence& error) {
-      return error.what();
-    }
-    return "none";
-  };
+  first->step(std::as_bytes(std::span(kSleep)));
+  second->step(std::as_bytes(std::span(kSleep)));
   std::string beside;
-  std::thread other([&] { beside = failure_of(*second, "2"); });
-  const std::string here = failure_of(*first, "1");
+  std::thread other([&] { beside = failure_of(*first); });
+  const std::string here = failure_of(*second);
   other.join();
-  EXPECT_NE(here.find("; of seed "), here.npos) << here;
+  EXPECT_TRUE(here.ends_with(kFirst)) << here;
   EXPECT_EQ(here, beside);
+}
+
+TEST_F(GymnasiumWorkers, a_process_that_ends_names_the_episode_it_was_in_to_all_who_wait) {
+  Made alone = made();
+  alone.workers = 1, alone.max_steps = 9;
+  Workers& workers = Workers::of(alone);
+  const auto first = workers.make_remote(), second = workers.make_remote();
+  first->reset(1);
+  first->take();
+  first->step(std::as_bytes(std::span(kEnd)));
+  second->reset(2);
+  const std::string told = failure_of(*second);
+  EXPECT_TRUE(
+      told.starts_with("[gymnasium] silent_environment:Silent-v0 its Python process ended "
+                       "with exit status 3; it said: nothing"))
+      << told;
+  EXPECT_TRUE(told.ends_with(kFirst)) << told;
+  EXPECT_EQ(failure_of(*first), told);
 }
 
 TEST_F(GymnasiumWorkers, processes_of_nobody_end_on_demand_close_their_environments_and_come_back) {

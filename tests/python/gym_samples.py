@@ -225,6 +225,26 @@ class Hangs(Echo):
         return super().step(action)
 
 
+class Stops(Echo):
+    """Ends its process in the fifth step of some episodes, or hangs there; the file says which one it was."""
+
+    def __init__(self, file, hangs=False):
+        super().__init__()
+        self.file, self.hangs = file, hangs
+
+    def reset(self, seed=None, options=None):
+        self.seed, self.t = seed, 0
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.t += 1
+        if self.t == 5 and self.seed % 3 == 0:
+            with open(self.file, "w") as to:
+                to.write(f"reset(seed={self.seed}), and this was step {self.t}")
+            time.sleep(60) if self.hangs else os._exit(3)
+        return np.zeros((2, 2)), 0.0, False, False, {}
+
+
 class Waits(Echo):
     """For a simulator that takes its time."""
 

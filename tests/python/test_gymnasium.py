@@ -370,6 +370,15 @@ def test_an_environment_that_hangs_ends_the_run_where_a_time_is_given(engine, tm
     assert len(re.findall(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)) == 1, done.stderr
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+def test_the_episode_in_which_a_process_stops_is_named_whoever_waits(engine, tmp_path, hangs):
+    kwargs = json.dumps({"file": str(tmp_path / "stopped"), "hangs": hangs})
+    words = ["env.id=gym_samples:Stops-v0", f"env.kwargs={kwargs}", "env.workers=1", "env.timeout=1", "train.steps=480"]
+    done = engine("train", "ppo", "gymnasium", *SMALL, *words, "--out", tmp_path / "run", cwd=HERE)
+    assert done.returncode == 2 and ("env.timeout allows" if hangs else "exit status 3") in done.stderr, done.stderr
+    assert f"; its episode began with {(tmp_path / 'stopped').read_text()}" in done.stderr, done.stderr
+
+
 def test_a_run_that_waits_for_its_environments_says_so(engine, tmp_path):
     words = ["env.id=gym_samples:Waits-v0", "env.workers=2", "train.steps=240", "train.log_every=80", "train.monitor_every=0.2"]
     train(engine, tmp_path / "run", *words)
