@@ -30,6 +30,7 @@ Workers& workers_of(const Gymnasium::Params& p) {
   return Workers::of({.id = std::string(p.id.view()),
                       .kwargs = std::string(p.kwargs.view()),
                       .python = std::string(p.python.view()),
+                      .info = std::string(p.info.view()),
                       .max_steps = p.max_steps,
                       .workers = p.workers,
                       .timeout = p.timeout});
@@ -159,6 +160,12 @@ void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, Ste
   const gymnasium::Answer answer = s.remote->take();
   s.asked = false;
   expect_finite(p, s);
+  const std::byte* counted = s.remote->observation() + s.workers->answer_bytes();
+  for (size_t k = 0; k < s.workers->spec().events.size(); ++k) {
+    float amount;
+    std::memcpy(&amount, counted + 4 * k, sizeof amount);
+    out.count(int(k), amount);
+  }
   out.reward[0] = answer.reward;
   out.terminated = answer.terminated;
   out.truncated = answer.truncated || s.steps >= s.workers->spec().max_steps;

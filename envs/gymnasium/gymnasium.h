@@ -28,6 +28,7 @@ struct Gymnasium {
   struct Params {
     Text<128> id = "CartPole-v1";
     Text<512> kwargs = "";
+    Text<256> info = "";
     int32_t max_steps = 0;
     int32_t workers = 0;
     int32_t timeout = 0;
@@ -39,6 +40,9 @@ struct Gymnasium {
             "my_module first; my_module:MyEnv is a class of it");
       t.add("kwargs", p.kwargs,
             "JSON of what gymnasium.make is given besides, {\"map_name\": \"8x8\"}");
+      t.add("info", p.info,
+            "names in the info of a step, by commas, whose numbers are added up as events: "
+            "is_success");
       t.add("max_steps", p.max_steps,
             "episode limit; 0: the one it is registered with, 10,000 where there is none",
             {.min = 0, .max = 1e6, .unit = "steps"});

@@ -27,6 +27,7 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
 QUESTION = struct.Struct("<IIB3x")
 ANSWER = struct.Struct("<IIfBBBB")
+COUNTED = struct.Struct("<f")
 RESET, STEP, REPLAY, PICTURE, CLOSE, DRAWING = range(1, 7)
 DESCRIPTION, STEPPED, DRAWN, RAISED, UNDRAWN = range(5)
 NOBODY = 0xFFFFFFFF
@@ -296,6 +297,7 @@ class Environments:
             env = self.make()
         self.observations, self.actions = Observations(env.observation_space), Actions(env.action_space)
         _, info = env.reset(seed=0)
+        self.counted = made["info"]
         self.masked = len(self.actions.heads) == 1 and "action_mask" in info
         self.description = {
             "columns": self.observations.columns(),
@@ -341,7 +343,20 @@ class Environments:
                     "of them at least not 0, are expected in every info, as in the first"
                 )
             seen += mask
+        for name in self.counted:
+            seen += COUNTED.pack(self.number_of(info, name))
         return seen
+
+    def number_of(self, info, name):
+        """What info has by that name; 0 where it has nothing."""
+        value = info.get(name, 0)
+        try:
+            number = float(value)
+        except (TypeError, ValueError) as error:
+            raise Unsuited(f"gave info[{name!r}] = {shortened(repr(value))}, where env.info expects a number") from error
+        if not math.isfinite(number):
+            raise Unsuited(f"gave info[{name!r}] = {number}, where a finite number is expected")
+        return number
 
     def begin(self, number, asked):
         return self.env(number).reset(seed=int.from_bytes(asked[:4], "little"))

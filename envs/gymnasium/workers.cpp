@@ -18,6 +18,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/printed.h"
+#include "base/core/split.h"
 #include "base/core/thread_pool.h"
 #include "base/picture/no_picture.h"
 #include "base/trace/open_spans.h"
@@ -93,18 +94,23 @@ std::string share_number(OpenFile& file) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get());
 }
 
+std::vector<std::string> counted_in(const Made& made) { return split_list(made.info, "env.info"); }
+
 // `at`: where it writes the number of the environment that it is in
 std::vector<std::string> words_for(const Made& made, const std::string& at) {
-  const Json asked{
-      {"id", made.id}, {"kwargs", made.kwargs}, {"max_steps", made.max_steps}, {"at", at}};
+  const Json asked{{"id", made.id},
+                   {"kwargs", made.kwargs},
+                   {"max_steps", made.max_steps},
+                   {"info", counted_in(made)},
+                   {"at", at}};
   // -u: what it prints is there if it dies
   std::vector<std::string> words{"-u", MAGLEV_GYMNASIUM_WORKER, asked.dump(), "."};
   if (made.python.empty()) words.push_back(MAGLEV_GYMNASIUM_BESIDE);
   return words;
 }
 
-EnvSpec spec_of(const Json& told) {
-  EnvSpec spec;
+EnvSpec spec_of(const Json& told, const Made& made) {
+  EnvSpec spec{.events = counted_in(made)};
   for (const Json& column : told["columns"])
     spec.observations.push_back({.name = column["name"].get<std::string>(),
                                  .dtype = column["dtype"] == "u8" ? DType::u8 : DType::f32,
@@ -436,10 +442,10 @@ Workers::Workers(const Made& made)
     : made_(made), workers_(size_t(made.workers > 0 ? made.workers : usable_cpus())) {
   auto* first = new Worker(made);
   workers_[0] = first;
-  spec_ = spec_of(Json::parse(first->description()));
+  spec_ = spec_of(Json::parse(first->description()), made);
   action_bytes_ = spec_.action.dims() * 4;
   for (const ObsColumn& column : spec_.observations) observation_bytes_ += column.row_bytes();
-  first->expect(answer_bytes());
+  first->expect(sent_bytes());
 }
 
 std::unique_ptr<Remote> Workers::make_remote() {
@@ -448,7 +454,7 @@ std::unique_ptr<Remote> Workers::make_remote() {
   Worker* worker = place;
   if (!worker) {
     worker = new Worker(made_);
-    worker->expect(answer_bytes());
+    worker->expect(sent_bytes());
     place = worker;
   }
   auto remote = std::make_unique<Remote>(*this, *worker);

@@ -23,6 +23,7 @@ namespace maglev::gymnasium {
 /// What an environment is made of; equal ones share processes.
 struct Made {
   std::string id, kwargs, python;
+  std::string info;  ///< names of what is counted of it, by commas
   int32_t max_steps = 0, workers = 0;
   int32_t timeout = 0;  ///< seconds of silence after which a reset or a step fails; 0: never
   double late_s = 60;   ///< of silence after which people are told
@@ -64,7 +65,8 @@ class Remote {
   Answer take();
   /// How people come to where it is: the seed and the step, to be read behind what went wrong there.
   std::string episode() const;
-  /// Of the last answer: the columns of the spec one behind the other, then the mask.
+  /// Of the last answer: the columns of the spec one behind the other, then the mask, then for each
+  /// of the spec's events what a step adds to it, f32.
   const std::byte* observation() const { return observation_.data(); }
   /// What it looks like. The first one makes it anew, as one that draws, and brings it to where the
   /// episode of `seed` and `actions` is. Throws NoPicture where it draws nothing.
@@ -154,6 +156,8 @@ class Workers {
   int64_t answer_bytes() const {
     return observation_bytes_ + (spec_.action.masked ? spec_.action.categories() : 0);
   }
+  /// The same, and what is added to events.
+  int64_t sent_bytes() const { return answer_bytes() + 4 * int64_t(spec_.events.size()); }
   std::unique_ptr<Remote> make_remote();
   /// Something was asked that nobody has sent; sends it.
   void note_asked() { asked_.store(true, std::memory_order_release); }

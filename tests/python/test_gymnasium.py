@@ -219,6 +219,19 @@ def test_other_algorithms_learn_from_it_and_games_are_recorded(engine, tmp_path)
     assert len(picture.convert("RGB").getcolors(1 << 20)) > 3
 
 
+def test_numbers_in_info_are_counted_as_events(engine, tmp_path):
+    words = ["env.id=gym_samples:Counts-v0", "env.info=is_success,fuel,nothing"]
+    *_, row = train(engine, tmp_path / "run", *words, "train.steps=960", "train.log_every=960")
+    assert row["events/fuel_per_1k"] == 250 and row["events/nothing_per_1k"] == 0
+    # an episode ends with success, here with each tenth step or so
+    assert 50 < row["events/is_success_per_1k"] < 150
+    judged = engine("eval", tmp_path / "run", "--episodes", 4, "--json", cwd=HERE)
+    result = json.loads(judged.stdout)["results"][0]
+    assert result["events_per_1k"]["is_success"] == pytest.approx(1000 / result["length_mean"])
+    done = engine("train", "ppo", "gymnasium", *SMALL, *words, 'env.kwargs={"fuel": "much"}', "--out", tmp_path / "much", cwd=HERE)
+    assert done.returncode == 2 and "gave info['fuel'] = 'much', where env.info expects a number" in done.stderr, done.stderr
+
+
 def test_runs_are_told_apart_by_their_ids(engine, tmp_path):
     for word, found in ("CartPole-v1", "CartPole-v1"), ("gym_samples:Echo-v0", "Echo-v0"):
         words = ("train", "ppo", "gymnasium", "--bare", f"env.id={word}", "train.steps=80", *SMALL[3:])
