@@ -145,6 +145,12 @@ void Evaluation::judge() {
             {"eval/return_std", mean(results, &EvalResult::return_std)},
             {"eval/length_mean", mean(results, &EvalResult::length_mean)}};
   if (games > 0) values.emplace_back("eval/score", score / games);
+  // the same ones in the same order of all rivals
+  for (size_t k = 0; k < game.spec.events.size(); ++k) {
+    double sum = 0;
+    for (const EvalResult& r : results) sum += r.events_per_1k[k].second;
+    values.emplace_back("eval/" + game.spec.events[k] + "_per_1k", sum / double(results.size()));
+  }
   values.emplace_back("time/evaluation_s", steady_s() - begin_s);
   if (stop_) verdict_.failure = "it was stopped";
   else if (std::isnan(verdict_.return_mean))

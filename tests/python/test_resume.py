@@ -299,6 +299,18 @@ def test_evaluations_have_an_environment_of_their_own_which_a_resume_may_change(
     assert "changed train.eval_env" in (run / "log.txt").read_text()
 
 
+def test_evaluations_say_what_the_environment_counts(engine, tmp_path):
+    run = tmp_path / "run"
+    evaluated = ["train.eval_every=512", "train.eval_episodes=2", "train.eval_env=mode=ground_truth"]
+    small = ["env.count=8", "ppo.rollout=64", "ppo.minibatch=64", "train.steps=512", "env.max_steps=64"]
+    done = engine("train", "ppo", "goodhart", *small, "env.mode=proxy", *evaluated, "threads=1", "--out", run)
+    assert done.returncode == 0, done.stderr
+    row = [r for r in metric_rows(run) if "eval/return_mean" in r][-1]
+    figure = {name: row[f"eval/{name}_per_1k"] for name in ("food", "poison", "deaths", "energy")}
+    assert figure["energy"] == pytest.approx(figure["food"] - 2 * figure["poison"] - 10, abs=1e-3)
+    assert figure["deaths"] >= 0
+
+
 def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ["ppo", "cartpole", *COMMON, "train.eval_every=1280", "train.eval_episodes=40"]
