@@ -47,7 +47,8 @@ struct Goodhart {
     int32_t width = 128, height = 128;
     int32_t view = 5, max_move = 1, max_steps = 512;
     int32_t min_food = 64, max_food = 256, min_poison = 64, max_poison = 256;
-    bool respawn = true, keep_world = false, privileged = true, uint8_rollout = false;
+    bool respawn = true, keep_world = false, privileged = true, privileged_always = false;
+    bool uint8_rollout = false;
     Energy energy = Energy::by_mode;
     float energy_start = 1.f, move_cost = 0.01f, food_energy = 1.f, poison_energy = -2.f;
     float food_interest = 1.f, poison_interest = 0.5f;
@@ -73,6 +74,9 @@ struct Goodhart {
       t.add("keep_world", p.keep_world,
             "keep counts and layout between episodes, move only the agent");
       t.add("privileged", p.privileged, "give the critic the true view and the densities");
+      t.add("privileged_always", p.privileged_always,
+            "give the critic the true view besides where the policy sees the truth too, as the "
+            "original trainer does; of env.privileged=true");
       t.add(
           "uint8_rollout", p.uint8_rollout,
           "learn from what a buffer of whole numbers would keep: poison of 0.5 is seen as 0.5 and "
@@ -160,6 +164,8 @@ struct Goodhart {
         0, 0, p.food_interest, p.food_interest, p.poison_interest, p.poison_interest, 0, 0};
     const std::vector<float> alike{0, 0, 1, 1, 1, 1, 0, 0};
     const bool sees_truth = p.mode == Mode::truth || p.mode == Mode::handhold;
+    // where the policy sees it too it tells the critic nothing, and makes its network alike
+    const bool shows_truth = p.privileged && (p.privileged_always || !sees_truth);
     // unless poison is learned from as something else than was seen; what is 0 or 1 loses nothing
     const bool loses = p.uint8_rollout && !sees_truth && p.mode != Mode::blind;
     if (loses) {
@@ -178,7 +184,7 @@ struct Goodhart {
                    .policy = sees_truth              ? truth
                              : p.mode == Mode::blind ? alike
                                                      : interest,
-                   .critic = p.privileged && !sees_truth ? truth : std::vector<float>{},
+                   .critic = shows_truth ? truth : std::vector<float>{},
                    .kept = loses ? std::vector<uint8_t>{kEmpty, kFood, kLost, kLost}
                                  : std::vector<uint8_t>{}}});
     if (p.privileged)

@@ -457,6 +457,17 @@ TEST(Goodhart, gives_each_mode_its_palette) {
   }
 }
 
+TEST(Goodhart, gives_the_critic_the_true_view_in_every_mode_where_it_is_asked_to) {
+  for (const char* mode : names_of(Goodhart::Mode{})) {
+    Grid grid({{"mode", mode}, {"privileged_always", "true"}});
+    EXPECT_EQ(grid.spec().observations[0].cells.critic,
+              (std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0}))
+        << mode;
+    Grid plain({{"mode", mode}, {"privileged_always", "true"}, {"privileged", "false"}});
+    EXPECT_TRUE(plain.spec().observations[0].cells.critic.empty()) << mode;
+  }
+}
+
 TEST(Goodhart, tells_the_critic_the_density_of_the_world_it_is_in) {
   Grid grid({{"max_steps", "1"}, {"min_poison", "70"}, {"max_poison", "70"}});
   for (int episode = 0; episode < 5; ++episode) {
