@@ -75,6 +75,34 @@ def test_the_same_command_again_makes_the_same_report_and_no_run(study, engine):
     assert before == {path: path.stat().st_mtime_ns for path in before}
 
 
+def test_all_arms_take_a_file_of_settings_and_a_profile(engine, tmp_path):
+    config = tmp_path / "mine.yaml"
+    config.write_text("env: {count: 16}\nppo: {rollout: 16, minibatch: 64, network: {hidden: [24], critic_hidden: [24]}}\n")
+    profile = tmp_path / "here.yaml"
+    profile.write_text("ppo: {rollout: 8, epochs: 1}\n")
+    few = [*("--seeds", 1, "--steps", 512, "--eval-envs", 8, "--eval-steps", 16, "--arms", "ground_truth,proxy")]
+    words = [*few, "--bare", "--config", config, "--out", tmp_path / "s", f"+hardware={profile}"]
+    done = engine("study", "goodhart", *words)
+    assert done.returncode == 0, done.stderr
+    for arm in ("ground_truth", "proxy"):
+        text = (tmp_path / "s" / arm / "settings.yaml").read_text()
+        assert "[24]" in text, text
+        stored = (tmp_path / "s" / arm / "seed-1" / "config.yaml").read_text()
+        # the file before the profile, the profile before what is built in
+        assert re.search(r"rollout: 16\b", stored) and re.search(r"epochs: 1\b", stored), stored
+    report = (tmp_path / "s" / "report.md").read_text()
+    assert f"--bare --config {config}" in report and f"+hardware={profile}" in report
+    for other, named in (
+        ([*few, "--bare", "--out", tmp_path / "s", f"+hardware={profile}"], "a study with --config"),
+        ([*few, "--config", config, "--out", tmp_path / "s", f"+hardware={profile}"], "a study with --bare"),
+    ):
+        done = engine("study", "goodhart", *other)
+        assert done.returncode == 2 and named in done.stderr, done.stderr
+    config.write_text(config.read_text().replace("24", "32"))
+    done = engine("study", "goodhart", *words)
+    assert done.returncode == 2 and "a study with another --config" in done.stderr, done.stderr
+
+
 def test_nothing_is_overwritten_unless_it_is_said(study, engine, tmp_path):
     folder, report = study
     refused = engine("study", "goodhart", *SMALL, *ARMS, "--out", folder, "--report", report)

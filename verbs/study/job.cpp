@@ -27,7 +27,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMaxJsonBytes = size_t(64) << 20;
+constexpr size_t kMaxJsonBytes = size_t(64) << 20, kMaxConfigBytes = 1 << 20;
 // what an audit looks at of a checkpoint: little, and in worlds that do not judge
 constexpr Protocol kAudit{.envs = 32, .steps = 512};
 constexpr uint64_t kAuditSeed = 7919;
@@ -47,12 +47,16 @@ Json identity_of(const StudyRequest& r) {
   for (const std::string& setting : r.settings)
     if (const std::string name = name_part(setting); name != "threads" && name != "device")
       settings.push_back(setting);
-  return {{"study", r.plan->name},
-          {"seeds", r.seeds},
-          {"steps", r.steps},
-          {"settings", settings},
-          {"protocol", json_of(r.protocol)},
-          {"judged_in", judged_in(*r.plan)}};
+  Json identity{{"study", r.plan->name},
+                {"seeds", r.seeds},
+                {"steps", r.steps},
+                {"settings", settings},
+                {"protocol", json_of(r.protocol)},
+                {"judged_in", judged_in(*r.plan)}};
+  if (r.files.bare) identity["bare"] = true;
+  // what it says, wherever it lies
+  if (r.files.config) identity["config"] = read_file(*r.files.config, kMaxConfigBytes);
+  return identity;
 }
 
 /// What an arm differs in is the study's; its length and seeds have flags.
@@ -89,6 +93,11 @@ Json read_json(const std::string& path) {
 
 /// Where the first difference lies, for people.
 std::string difference(const Json& there, const Json& wanted) {
+  for (const char* flag : {"bare", "config"})
+    if (there.is_object() && there.value(flag, Json()) != wanted.value(flag, Json()))
+      return there.contains(flag) && wanted.contains(flag)
+                 ? "another --" + std::string(flag)
+                 : (wanted.contains(flag) ? "no --" : "--") + std::string(flag);
   for (const auto& [name, value] : wanted.items())
     if (!there.is_object() || !there.contains(name) || there[name] != value)
       return name + " " +
@@ -148,14 +157,12 @@ StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
 
 std::unique_ptr<Experiment> StudyJob::experiment_of_arm(const Arm& arm) const {
   auto experiment = std::make_unique<Experiment>(kAlgorithm, kEnvironment);
-  experiment->load_proven(home_folder());
-  OptionTable& table = experiment->table();
-  table.override_with("seed=1");
-  if (request_.steps > 0) table.override_with("train.steps=" + std::to_string(request_.steps));
-  for (const std::string& setting : request_.settings) table.override_with(setting);
-  for (const std::string& setting : arm.settings) table.override_with(setting);
-  if (arm.from)
-    table.override_with("train.init_from=" + folder_of(find_arm(*request_.plan, arm.from)));
+  std::vector<std::string> words{"seed=1"};
+  if (request_.steps > 0) words.push_back("train.steps=" + std::to_string(request_.steps));
+  words.insert(words.end(), request_.settings.begin(), request_.settings.end());
+  words.insert(words.end(), arm.settings.begin(), arm.settings.end());
+  if (arm.from) words.push_back("train.init_from=" + folder_of(find_arm(*request_.plan, arm.from)));
+  load_settings(*experiment, request_.files, words);
   experiment->settle();
   experiment->env().check(experiment->env_params());
   return experiment;

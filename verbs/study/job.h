@@ -14,6 +14,7 @@
 #include "base/core/file.h"
 #include "engine/algo/experiment.h"
 #include "engine/train/training_run.h"
+#include "verbs/settings.h"
 #include "verbs/study/arms.h"
 #include "verbs/study/foraging.h"
 
@@ -26,7 +27,8 @@ struct StudyRequest {
   int64_t seeds = 5;  ///< from 1 on
   int64_t steps = 0;  ///< of each run; 0: as many as are proven
   Protocol protocol = {};
-  std::vector<std::string> settings = {};  ///< name=value, of all arms
+  SettingsFiles files = {};                ///< of all arms, below what they differ in
+  std::vector<std::string> settings = {};  ///< name=value, of all arms; and +hardware=NAME
   bool overwrite = false;  ///< another study in the folder is moved aside, not deleted
 };
 

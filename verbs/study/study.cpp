@@ -27,6 +27,9 @@ Grammar grammar() {
                     {"--steps", "N",
                      "steps of each run, in whole iterations (default: as configs/ says)"},
                     {"--arms", "NAMES", "by commas (default: all of the study)"},
+                    {"--config", "FILE",
+                     "settings of all arms from YAML or JSON, before those on the command line"},
+                    {"--bare", "", "do not load the proven settings"},
                     {"--out", "DIR", "folder of runs and report (default runs/study-<study>)"},
                     {"--report", "FILE",
                      "write the report to FILE.md and its figures beside it as well"},
@@ -54,6 +57,8 @@ std::string command_of(const StudyRequest& request, const std::string& arms) {
     text += " --eval-envs " + std::to_string(request.protocol.envs);
   if (request.protocol.steps != usual.steps)
     text += " --eval-steps " + std::to_string(request.protocol.steps);
+  if (request.files.bare) text += " --bare";
+  if (request.files.config) text += " --config " + *request.files.config;
   for (const std::string& setting : request.settings)
     if (!setting.starts_with("threads=")) text += " " + setting;
   return text;
@@ -97,6 +102,7 @@ int run(const std::vector<std::string>& words) {
       .plan = &plan,
       .arms = chosen_arms(plan, split_list(arms, "--arms")),
       .folder = arguments.value("--out").value_or("runs/study-" + std::string(plan.name)),
+      .files = {.bare = arguments.has("--bare"), .config = arguments.value("--config")},
       .settings = arguments.settings(),
       .overwrite = arguments.has("--overwrite")};
   request.seeds = arguments.integer("--seeds", 1, 1000).value_or(request.seeds);
@@ -131,7 +137,7 @@ VerbEntry entry() {
           .summary = "a whole experiment as one job: trains, judges, compares, reports",
           .usage =
               "study <study> [--seeds N] [--steps N] [--arms NAMES] [--out DIR] "
-              "[setting=value ...]\n"
+              "[+hardware=auto|NAME|FILE] [setting=value ...]\n"
               "  stopped, it goes on by the same command",
           .run = run};
 }
