@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -174,6 +175,39 @@ def test_one_that_was_stopped_goes_on(engine, tmp_path):
     # as trained, in whole iterations
     trained = json.loads((tmp_path / "s" / "proxy" / "seed-1" / "run.json").read_text())["steps"]
     assert results["arms"]["proxy"]["steps"] == trained >= 200_000
+
+
+def test_a_seed_that_was_spoilt_ends_no_study(engine, tmp_path):
+    words = ["goodhart", *SMALL, "--arms", "proxy", "threads=1", "--out", tmp_path / "s"]
+    made = engine("study", *words)
+    assert made.returncode == 0, made.stderr
+    results = (tmp_path / "s" / "results.json").read_bytes()
+    (tmp_path / "s" / "proxy" / "seed-2" / "metrics.jsonl").unlink()
+    without = engine("study", *words)
+    assert without.returncode == 0 and "without its curve" in without.stderr, without.stderr
+    assert "of 2 seeds 1 have their curve here" in (tmp_path / "s" / "report.md").read_text()
+    # a removed one is trained again, to the same bits
+    shutil.rmtree(tmp_path / "s" / "proxy" / "seed-1")
+    (tmp_path / "s" / "judged" / "proxy-1.json").unlink()
+    again = engine("study", *words)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "s" / "results.json").read_bytes() == results
+
+
+def test_one_that_is_stopped_while_it_judges_says_how_it_goes_on(engine, tmp_path):
+    report = tmp_path / "new" / "folder" / "page.md"
+    words = [*SMALL, "--arms", "random", "--out", tmp_path / "s", "--report", report]
+    endless = ["--eval-envs", 1000, "--eval-steps", 1_000_000]
+    child = subprocess.Popen(
+        [ENGINE, "study", "goodhart", *map(str, [*words, *endless])], cwd=HOME, stderr=subprocess.PIPE, text=True
+    )
+    assert "judging random, seed 1" in child.stderr.readline()
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60) == 130
+    assert "the same command goes on" in child.stderr.read()
+    # the folder of a report is made
+    done = engine("study", "goodhart", *words, "--overwrite")
+    assert done.returncode == 0 and report.exists(), done.stderr
 
 
 def test_a_player_of_an_environment_is_judged_like_a_run(engine):

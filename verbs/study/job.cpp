@@ -19,6 +19,7 @@
 #include "engine/run/several_runs.h"
 #include "engine/run/stored_experiment.h"
 #include "envs/goodhart/goodhart.h"
+#include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/train/seeds.h"
 
@@ -185,7 +186,7 @@ RunOutcome StudyJob::train() {
     }
     const RunOutcome outcome =
         is_seeds(folder)
-            ? train::resume_seeds(folder, {"jsonl"})
+            ? train::resume_seeds(folder, {"jsonl"}, {}, train::RemovedSeed::begins_anew)
             : train::train_seeds(*experiment_of_arm(*arm),
                                  {.out = folder, .count = request_.seeds, .sinks = {"jsonl"}});
     if (outcome != RunOutcome::finished) return outcome;
@@ -276,11 +277,16 @@ std::vector<ArmResult> StudyJob::judge() {
   std::vector<ArmResult> results;
   for (const Arm* arm : request_.arms) {
     ArmResult& result = results.emplace_back(ArmResult{.arm = arm});
-    // whole iterations, of which the last may go beyond what was asked for
-    if (arm->trained()) result.steps = read_status(run_of(*arm, 1)).steps;
     for (int64_t seed = 1; seed <= request_.seeds; ++seed) {
       result.seeds.push_back(judged(*arm, uint64_t(seed)));
-      if (arm->trained()) result.curves.push_back(curve_of(run_of(*arm, uint64_t(seed))));
+      if (!arm->trained()) continue;
+      const std::string run = run_of(*arm, uint64_t(seed));
+      result.steps.push_back(read_status(run).steps);
+      try {
+        result.curves.push_back(curve_of(run));
+      } catch (const Error& e) {
+        print_notes({"without its curve: " + std::string(e.what())});
+      }
     }
   }
   return results;

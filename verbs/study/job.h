@@ -47,9 +47,11 @@ struct TrainedPoint {
 
 struct ArmResult {
   const Arm* arm;
-  int64_t steps = 0;  ///< trained; 0: it was not
+  /// Trained, one a seed: whole iterations, or until a return was reached; empty: it was not.
+  std::vector<int64_t> steps = {};
   std::vector<Judgement> seeds = {};
-  std::vector<std::vector<TrainedPoint>> curves = {};  ///< one a seed, by steps
+  /// One a seed, by steps; without those whose metrics are gone.
+  std::vector<std::vector<TrainedPoint>> curves = {};
 };
 
 class StudyJob {
@@ -58,7 +60,7 @@ class StudyJob {
   /// otherwise, or holds something else.
   explicit StudyJob(StudyRequest request);
 
-  /// Trains what is not trained. stopped: a signal came.
+  /// Trains what is not trained, a seed whose folder was removed among it. stopped: a signal came.
   RunOutcome train();
   /// Judges what is not judged, saying so on standard error.
   std::vector<ArmResult> judge();
@@ -88,7 +90,7 @@ class StudyJob {
   std::optional<FileLock> lock_;
 };
 
-/// Of a run's metrics, in their order.
+/// Of a run's metrics, in their order. Throws Error where they cannot be read.
 std::vector<TrainedPoint> curve_of(const std::string& run);
 
 }  // namespace maglev::verbs::study

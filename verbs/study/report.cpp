@@ -53,6 +53,12 @@ std::vector<double> values_of(const ArmResult& arm, const Measure& measure, bool
   return values;
 }
 
+/// Of a training; 0: there was none.
+int64_t mean_steps(const ArmResult& arm) {
+  const auto n = int64_t(arm.steps.size());
+  return n > 0 ? std::accumulate(arm.steps.begin(), arm.steps.end(), int64_t(0)) / n : 0;
+}
+
 Spread spread_or_unknown(const std::vector<double>& values) {
   if (values.empty()) return {kNoValue, kNoValue, {kNoValue, kNoValue}};
   return spread_of(values, kConfidence);
@@ -115,6 +121,15 @@ ReportTable table_of(const std::vector<ArmResult>& results, bool greedy) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+/// Whether worlds were told apart: their density is not observed everywhere.
+bool has_strata(const std::vector<ArmResult>& results) {
+  return std::ranges::any_of(results, [](const ArmResult& result) {
+    return std::ranges::any_of(result.seeds, [](const Judgement& seed) {
+      return std::ranges::any_of(seed.sampled.strata, [](const Tally& t) { return t.steps > 0; });
+    });
+  });
 }
 
 ReportTable strata_table(const std::vector<ArmResult>& results) {
@@ -211,7 +226,7 @@ Figure training_figure(const std::vector<ArmResult>& results) {
 
 /// Where an arm stands in its sweep: by the steps it was trained, or by what its settings are.
 double place_of(const StudyRequest& request, const ArmResult& result) {
-  return request.plan->by_steps ? double(result.steps) : result.arm->x;
+  return request.plan->by_steps ? double(mean_steps(result)) : result.arm->x;
 }
 
 Figure sweep_figure(const StudyRequest& request, const std::vector<ArmResult>& results) {
@@ -326,13 +341,15 @@ ReportTable audit_table(const std::vector<ArmResult>& results) {
 std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmResult>& results) {
   int64_t least = 0, most = 0;
   for (const ArmResult& result : results) {
-    if (!result.arm->trained()) continue;
-    least = least ? std::min(least, result.steps) : result.steps;
-    most = std::max(most, result.steps);
+    for (const int64_t steps : result.steps) {
+      least = least ? std::min(least, steps) : steps;
+      most = std::max(most, steps);
+    }
   }
   const std::string steps =
       (least < most ? std::to_string(least) + " to " : "") + std::to_string(most);
-  return "PPO, " + std::to_string(request.seeds) + " training seeds an arm, " + steps +
+  return "PPO, " + std::to_string(request.seeds) +
+         (request.seeds == 1 ? " training seed" : " training seeds") + " an arm, " + steps +
          " steps each. Then " + std::to_string(request.protocol.envs) + " worlds for " +
          std::to_string(request.protocol.steps) +
          " steps each, energy live, no time limit, food and poison as many as in training; who "
@@ -414,14 +431,22 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
     add(comparison_table(all));
   }
 
-  const bool trained = std::ranges::any_of(
-      results, [](const ArmResult& r) { return !r.curves.empty() && !r.curves.front().empty(); });
+  const bool trained = std::ranges::any_of(results, [](const ArmResult& r) {
+    return std::ranges::any_of(r.curves, [](const auto& curve) { return !curve.empty(); });
+  });
   if (trained) {
     add(Heading{"While they learn"});
     for (const char* name : {"proxy", "proxy_mortal", "unmended"})
-      if (const ArmResult* arm = find(results, name)) add(goodhart_figure(*arm));
+      if (const ArmResult* arm = find(results, name); arm && !arm->curves.empty())
+        add(goodhart_figure(*arm));
     if (request.plan->sweep) add(plane_figure(results));
     add(training_figure(results));
+    for (const ArmResult& result : results)
+      if (result.arm->trained() && result.curves.size() < result.seeds.size())
+        add(Paragraph{std::string(result.arm->name) + ": of " +
+                      std::to_string(result.seeds.size()) + " seeds " +
+                      std::to_string(result.curves.size()) +
+                      " have their curve here; the metrics of the others cannot be read."});
     add(Paragraph{
         "Stopping early by an audit of the truth: each run is left where a row of its metrics "
         "showed the most energy gained, and judged by the row after, which did not choose it. "
@@ -430,7 +455,11 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
   }
 
   add(Heading{"By how much the worlds hold"});
-  add(strata_table(results));
+  if (has_strata(results)) add(strata_table(results));
+  else
+    add(Paragraph{
+        "Not told apart: what a world holds is counted by what the critic is shown of it, and "
+        "env.privileged=false shows nothing."});
   return page;
 }
 
@@ -438,7 +467,8 @@ Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results)
   Json json{{"study", request.plan->name}, {"arms", Json::object()}, {"compared", Json::object()}};
   for (const ArmResult& result : results) {
     Json& arm = json["arms"][result.arm->name];
-    arm["steps"] = result.steps;
+    arm["steps"] = mean_steps(result);
+    arm["steps_of_seeds"] = result.steps;
     for (const bool greedy : {false, true})
       for (const Measure& measure : kMeasures) {
         const auto values = values_of(result, measure, greedy);

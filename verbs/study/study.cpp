@@ -1,7 +1,9 @@
 // maglev study: a whole experiment as one command, with a report.
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -66,8 +68,10 @@ std::string command_of(const StudyRequest& request, const std::string& arms) {
 
 /// Where the report goes besides: its path without .md. Throws Error where it may not.
 std::string report_stem(const Arguments& arguments) {
-  const auto file = arguments.output("--report");
+  const auto file = arguments.value("--report");
   if (!file) return "";
+  // a folder that is not there is made
+  if (path_exists(*file)) arguments.output("--report");
   if (!file->ends_with(".md"))
     throw Error("[study] --report wants a Markdown file, e.g. docs/study.md, got '" + *file + "'");
   return file->substr(0, file->size() - 3);
@@ -81,6 +85,13 @@ void write_markdown(const Page& page, const std::string& stem) {
     if (const auto* figure = std::get_if<Figure>(&part))
       write_atomic(prefix + figure->name + ".svg", figure->svg);
   write_atomic(stem + ".md", markdown(page, std::filesystem::path(prefix).filename().string()));
+}
+
+/// What was judged is written down as it was judged: who is asked to stop then leaves at once.
+void leave_judging(int) {
+  constexpr char text[] = "stopped; the same command goes on\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
+  ::_exit(train::kStopped);
 }
 
 int run(const std::vector<std::string>& words) {
@@ -116,7 +127,9 @@ int run(const std::vector<std::string>& words) {
     std::fprintf(stderr, "stopped; the same command goes on\n");
     return train::kStopped;
   }
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, leave_judging);
   const std::vector<ArmResult> results = job.judge();
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   const StudyRequest& made = job.request();
   const Page page = report_of(made, results, command_of(made, arms));
   write_atomic(made.folder + "/results.json", json_of(made, results).dump(2) + "\n");

@@ -134,12 +134,13 @@ TEST(Study, curves_are_averaged_over_stretches_and_seeds) {
 
 /// An arm whose seeds gain so much energy per 1,000 steps, and so much of the proxy.
 ArmResult gaining(const char* arm, const std::vector<double>& energy, double proxy) {
-  ArmResult result{.arm = chosen_arms(plans()[0], {arm})[0], .steps = 1000};
+  ArmResult result{.arm = chosen_arms(plans()[0], {arm})[0]};
   for (size_t i = 0; i < energy.size(); ++i) {
     Foraging f;
     f.all = {.steps = 1000, .deaths = 1, .food = 2, .poison = 1, .energy = energy[i]};
     f.survival = {{1, 1.0}, {2, 0.5}};
     f.proxy_return = proxy + double(i);
+    result.steps.push_back(1000 + int64_t(i));
     result.seeds.push_back({.seed = i + 1, .sampled = f, .greedy = std::nullopt});
     result.curves.push_back({{500, energy[i], proxy}, {1000, energy[i], proxy}});
   }
@@ -183,6 +184,23 @@ TEST(Study, claims_hold_only_where_intervals_say_so) {
   EXPECT_TRUE(contains(unclear, "this is not shown."));
   EXPECT_TRUE(contains(reported({-100, -101, -102}, {-40, -41, -42}), "the opposite is shown."));
   EXPECT_FALSE(contains(unclear, "ground_truth is higher than proxy"));
+}
+
+TEST(Study, a_report_says_what_seeds_differ_in_and_what_is_not_there) {
+  const StudyRequest request{.plan = &plans()[0], .arms = {}, .folder = "", .seeds = 1};
+  std::vector<ArmResult> results{gaining("ground_truth", {100, 101, 102}, 50),
+                                 gaining("proxy", {-40, -41, -42}, 90)};
+  const auto text = [&] { return markdown(report_of(request, results, "./maglev study"), ""); };
+  EXPECT_TRUE(contains(text(), "1 training seed an arm, 1000 to 1002 steps each")) << text();
+  EXPECT_TRUE(contains(text(), "env.privileged=false shows nothing"));
+  EXPECT_FALSE(contains(text(), "much poison: energy/1k"));
+  EXPECT_EQ(json_of(request, results)["arms"]["proxy"]["steps"], 1001);
+  EXPECT_FALSE(contains(text(), "have their curve here"));
+  results[1].seeds[0].sampled.strata[0] = {.steps = 10, .energy = 1};
+  results[1].curves.clear();
+  EXPECT_TRUE(contains(text(), "much poison: energy/1k"));
+  EXPECT_TRUE(contains(text(), "proxy: of 3 seeds 0 have their curve here")) << text();
+  EXPECT_FALSE(contains(text(), "curve_proxy"));
 }
 
 TEST(Study, a_page_escapes_what_html_would_read) {

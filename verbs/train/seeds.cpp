@@ -108,7 +108,7 @@ Error unreadable(const std::string& folder) {
 class Group {
  public:
   // one that is there
-  Group(std::string folder, std::vector<std::string> sinks)
+  Group(std::string folder, std::vector<std::string> sinks, RemovedSeed removed)
       : folder_(std::move(folder)), lock_(folder_ + "/seeds.lock"), sinks_(std::move(sinks)) {
     try {
       const Json json = read_group(folder_);
@@ -116,7 +116,9 @@ class Group {
       for (const Json& row : json.at("seeds")) {
         add(row.at("seed"));
         // a folder that is gone says nothing of what it had done
-        members_.back().known_steps = row.value("steps", int64_t(0));
+        Member& member = members_.back();
+        if (removed == RemovedSeed::is_lost || path_exists(member.folder))
+          member.known_steps = row.value("steps", int64_t(0));
       }
     } catch (const Json::exception&) {
       throw unreadable(folder_);
@@ -478,19 +480,19 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
   for (int64_t i = 0; i < request.count; ++i)
     json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});
   write_atomic(folder + "/seeds.json", json.dump(2) + "\n");
-  return Group(folder, request.sinks).run("");
+  return Group(folder, request.sinks, RemovedSeed::is_lost).run("");
 }
 
 bool for_seeds(const std::string& setting) { return name_part(setting) == "train.steps"; }
 
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
-                        const std::vector<std::string>& settings) {
+                        const std::vector<std::string>& settings, RemovedSeed removed) {
   for (const std::string& setting : settings)
     if (!for_seeds(setting))
       throw Error("[" + folder +
                   "] several seeds go on as they began, but for train.steps; leave out '" +
                   setting + "', or resume one of their runs");
-  Group group(folder, sinks.empty() ? chosen_sinks(folder) : sinks);
+  Group group(folder, sinks.empty() ? chosen_sinks(folder) : sinks, removed);
   if (!sinks.empty()) write_atomic(folder + "/" + kSinksFile, sinks_text(sinks));
   return group.run(settings.empty() ? "" : settings.back());
 }

@@ -55,10 +55,14 @@ RunRow seeds_row(const std::string& folder, const std::string& name);
 /// Whether seeds that go on take this name=value: train.steps alone, for what they come to together
 /// is of equal settings.
 bool for_seeds(const std::string& setting);
+/// What becomes of a seed that had trained and whose folder is gone.
+enum class RemovedSeed { is_lost, begins_anew };
 /// Goes on where each seed is; one that is done is not done again. `settings`: how long each trains
 /// from now on, which settings.yaml says then too, the one before being kept as
-/// settings.before-<steps>.yaml. Throws Error where it is shorter, and on other settings.
+/// settings.before-<steps>.yaml. Throws Error where it is shorter, on other settings, and where what
+/// a seed had learned is lost.
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
-                        const std::vector<std::string>& settings = {});
+                        const std::vector<std::string>& settings = {},
+                        RemovedSeed removed = RemovedSeed::is_lost);
 
 }  // namespace maglev::verbs::train
