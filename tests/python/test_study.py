@@ -177,6 +177,45 @@ def test_one_that_was_stopped_goes_on(engine, tmp_path):
     assert results["arms"]["proxy"]["steps"] == trained >= 200_000
 
 
+def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
+    folder, _ = study
+    seeds, run = folder / "proxy", folder / "ground_truth" / "seed-2"
+    how = ["--eval-envs", 32, "--eval-steps", 64]
+    done = engine("study", "judge", seeds, run, *how, "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["protocol"] == json.loads((folder / "study.json").read_text())["protocol"]
+    kept = [json.loads((folder / "judged" / name).read_text()) for name in ("proxy-1.json", "proxy-2.json", "ground_truth-2.json")]
+    for row, judged in zip(report["runs"], kept, strict=True):
+        assert (row["sampled"], row["greedy"]) == (judged["sampled"], judged["greedy"])
+        assert row["seed"] == judged["seed"] and row["algorithm"] == "ppo"
+    results = json.loads((folder / "results.json").read_text())["arms"]
+    assert report["figures"][str(seeds)]["sampled"] == results["proxy"]["sampled"]
+
+    page = tmp_path / "page.md"
+    done = engine("study", "judge", run, *how, "--report", page, "env.poison_energy=-3")
+    assert done.returncode == 0 and "mean life" in done.stdout and "little food, much poison" in done.stdout
+    assert "env.poison_energy=-3" in page.read_text() and (tmp_path / "page_survival.svg").exists()
+
+
+@pytest.mark.parametrize(
+    "words, named",
+    [
+        (["judge"], "expects runs"),
+        (["judge", "nowhere"], "nowhere"),
+        (["judge", "RUN", "--seeds", 2], "--seeds is of a study"),
+        (["judge", "RUN", "env.energy=frozen"], "env.energy is set where survival is judged"),
+        (["goodhart", "--json"], "--json is of judge"),
+        (["goodhart", "proxy"], "expects one study, got also 'proxy'"),
+    ],
+)
+def test_what_cannot_be_judged_is_one_error(words, named, study, engine):
+    run = study[0] / "proxy" / "seed-1"
+    done = engine("study", *[run if word == "RUN" else word for word in words])
+    assert done.returncode == 2 and named in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_a_seed_that_was_spoilt_ends_no_study(engine, tmp_path):
     words = ["goodhart", *SMALL, "--arms", "proxy", "threads=1", "--out", tmp_path / "s"]
     made = engine("study", *words)

@@ -125,6 +125,8 @@ Foraging forage(Player& player, const Game& game, const Protocol& protocol) {
   return f;
 }
 
+Json to_json(const Protocol& p) { return {{"envs", p.envs}, {"steps", p.steps}, {"seed", p.seed}}; }
+
 Json to_json(const Foraging& f) {
   Json strata = Json::object(), survival = Json::array();
   for (size_t s = 0; s < kStrata.size(); ++s) strata[kStrata[s]] = json_of(f.strata[s]);

@@ -57,6 +57,7 @@ Foraging forage(Player& player, const Game& game, const Protocol& protocol);
 /// env.* settings under which survival is judged, over those of training.
 std::vector<std::string> survival_settings();
 
+nlohmann::ordered_json to_json(const Protocol& protocol);
 nlohmann::ordered_json to_json(const Foraging& foraging);
 /// Throws nlohmann's exceptions.
 Foraging foraging_of(const nlohmann::ordered_json& json);

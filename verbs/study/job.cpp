@@ -10,8 +10,6 @@
 
 #include "base/core/error.h"
 #include "base/core/split.h"
-#include "base/core/thread_pool.h"
-#include "engine/host/machine.h"
 #include "engine/play/player.h"
 #include "engine/play/quantiliser.h"
 #include "engine/run/checkpoint_store.h"
@@ -33,8 +31,6 @@ constexpr size_t kMaxJsonBytes = size_t(64) << 20, kMaxConfigBytes = 1 << 20;
 constexpr Protocol kAudit{.envs = 32, .steps = 512};
 constexpr uint64_t kAuditSeed = 7919;
 
-Json json_of(const Protocol& p) { return {{"envs", p.envs}, {"steps", p.steps}, {"seed", p.seed}}; }
-
 /// What every judged environment of a study is set to.
 std::vector<std::string> judged_in(const Plan& plan) {
   std::vector<std::string> settings = survival_settings();
@@ -52,7 +48,7 @@ Json identity_of(const StudyRequest& r) {
                 {"seeds", r.seeds},
                 {"steps", r.steps},
                 {"settings", settings},
-                {"protocol", json_of(r.protocol)},
+                {"protocol", to_json(r.protocol)},
                 {"judged_in", judged_in(*r.plan)}};
   if (r.files.bare) identity["bare"] = true;
   // what it says, wherever it lies
@@ -62,6 +58,7 @@ Json identity_of(const StudyRequest& r) {
 
 /// What an arm differs in is the study's; its length and seeds have flags.
 void refuse_settings(const StudyRequest& request) {
+  refuse_survival_settings(request.settings);
   for (const Arm& arm : request.plan->arms)
     for (const std::string& own : arm.settings)
       if (request.steps > 0 && name_part(own) == "train.steps")
@@ -77,10 +74,6 @@ void refuse_settings(const StudyRequest& request) {
         if (name == name_part(own))
           throw Error("[study] " + name + " is what the arms of " + request.plan->name +
                       " differ in; leave out '" + setting + "'");
-    for (const std::string& own : survival_settings())
-      if (name == name_part(own))
-        throw Error("[study] " + name + " is set where arms are judged; leave out '" + setting +
-                    "'");
   }
 }
 
@@ -106,26 +99,6 @@ std::string difference(const Json& there, const Json& wanted) {
              ", not " + value.dump();
   return "";
 }
-
-/// The grid where survival is judged, under the other settings of an experiment.
-struct Ground {
-  Ground(std::unique_ptr<Experiment> made, const Plan& plan)
-      : experiment(judged_by_survival(std::move(made), plan)),
-        placement(place(experiment->run.device, experiment->run.threads)),
-        pool(placement.threads),
-        game(game_of(*experiment, placement, pool)) {}
-
-  static std::unique_ptr<Experiment> judged_by_survival(std::unique_ptr<Experiment> made,
-                                                        const Plan& plan) {
-    for (const std::string& setting : judged_in(plan)) made->table().override_with(setting);
-    return made;
-  }
-
-  std::unique_ptr<Experiment> experiment;
-  Placement placement;
-  ThreadPool pool;
-  Game game;
-};
 
 }  // namespace
 
@@ -196,17 +169,12 @@ RunOutcome StudyJob::train() {
 
 Judgement StudyJob::judge_run(const std::string& run, uint64_t seed,
                               const std::string& which) const {
-  const Ground ground(experiment_of(run), *request_.plan);
-  // every run meets the same worlds
-  const RunName named{.folder = run, .checkpoint = which};
-  RunPlayer sampled(named, ground.game, ActMode::sample), greedy(named, ground.game, ActMode::mean);
-  return {.seed = seed,
-          .sampled = forage(sampled, ground.game, request_.protocol),
-          .greedy = forage(greedy, ground.game, request_.protocol)};
+  const Ground ground(experiment_of(run), judged_in(*request_.plan));
+  return judge_policy({.folder = run, .checkpoint = which}, seed, ground, request_.protocol);
 }
 
 Judgement StudyJob::judge_script(const Arm& arm, uint64_t seed) const {
-  const Ground ground(experiment_of_arm(arm), *request_.plan);
+  const Ground ground(experiment_of_arm(arm), judged_in(*request_.plan));
   const auto player = make_player(arm.player, ground.game, ActMode::sample);
   // nothing of it was trained: what varies is the worlds
   Protocol own = request_.protocol;
@@ -217,7 +185,7 @@ Judgement StudyJob::judge_script(const Arm& arm, uint64_t seed) const {
 Judgement StudyJob::judge_quantiliser(const Quantile& quantile, uint64_t seed) const {
   const std::string optimised = run_of(find_arm(*request_.plan, quantile.of), seed);
   const std::string base = run_of(find_arm(*request_.plan, quantile.base), seed);
-  const Ground ground(experiment_of(optimised), *request_.plan);
+  const Ground ground(experiment_of(optimised), judged_in(*request_.plan));
   RunPlayer likes({.folder = optimised}, ground.game, ActMode::sample),
       might({.folder = base}, ground.game, ActMode::sample);
   Quantiliser player(likes.policy(), might.policy(), quantile.share, ActMode::sample,
@@ -230,7 +198,7 @@ Judgement StudyJob::judge_quantiliser(const Quantile& quantile, uint64_t seed) c
 Judgement StudyJob::judge_audited(const Arm& arm, uint64_t seed) const {
   // where it could have been left: wherever it was saved, first of all before it began
   const std::string run = run_of(arm, seed);
-  const Ground ground(experiment_of(run), *request_.plan);
+  const Ground ground(experiment_of(run), judged_in(*request_.plan));
   Protocol audit = kAudit;
   audit.seed = request_.protocol.seed + kAuditSeed;
   std::string best;

@@ -16,7 +16,7 @@
 #include "engine/train/training_run.h"
 #include "verbs/settings.h"
 #include "verbs/study/arms.h"
-#include "verbs/study/foraging.h"
+#include "verbs/study/judgement.h"
 
 namespace maglev::verbs::study {
 
@@ -30,13 +30,6 @@ struct StudyRequest {
   SettingsFiles files = {};                ///< of all arms, below what they differ in
   std::vector<std::string> settings = {};  ///< name=value, of all arms; and +hardware=NAME
   bool overwrite = false;  ///< another study in the folder is moved aside, not deleted
-};
-
-/// How one training seed forages; of a scripted player, how it does in worlds of that seed.
-struct Judgement {
-  uint64_t seed;
-  Foraging sampled;
-  std::optional<Foraging> greedy;  ///< a script has one way to play, a quantiliser draws
 };
 
 /// Returns per 1,000 steps of training, of the policy that acted then: what it is worth, whatever

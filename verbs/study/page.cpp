@@ -1,5 +1,8 @@
 #include "verbs/study/page.h"
 
+#include <filesystem>
+
+#include "base/core/file.h"
 #include "base/core/markup.h"
 
 namespace maglev::verbs::study {
@@ -92,6 +95,15 @@ std::string html(const Page& page) {
       escaped(page.title) + "</h1>\n";
   for (const auto& part : page.parts) out += std::visit(AsHtml{}, part);
   return out + "</body>\n</html>\n";
+}
+
+void write_markdown(const Page& page, const std::string& stem) {
+  make_dirs(parent_of(stem));
+  const std::string prefix = stem + "_";
+  for (const auto& part : page.parts)
+    if (const auto* figure = std::get_if<Figure>(&part))
+      write_atomic(prefix + figure->name + ".svg", figure->svg);
+  write_atomic(stem + ".md", markdown(page, std::filesystem::path(prefix).filename().string()));
 }
 
 }  // namespace maglev::verbs::study

@@ -32,13 +32,17 @@ struct Figure {
   std::string caption;
 };
 
+using PagePart = std::variant<Heading, Paragraph, Bullets, CommandLine, ReportTable, Figure>;
+
 struct Page {
   std::string title;
-  std::vector<std::variant<Heading, Paragraph, Bullets, CommandLine, ReportTable, Figure>> parts;
+  std::vector<PagePart> parts;
 };
 
 /// Figures are named `prefix` + name + .svg.
 std::string markdown(const Page& page, const std::string& prefix);
 std::string html(const Page& page);
+/// Writes `stem`.md, and its figures as `stem`_<figure>.svg. Throws Error.
+void write_markdown(const Page& page, const std::string& stem);
 
 }  // namespace maglev::verbs::study

@@ -20,6 +20,13 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kConfidence = 0.95;
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+// said of every report
+constexpr const char* kMeaning =
+    "Efficiency is food among all that was eaten; per life it is the mean over lives that ate "
+    "something. Mean life is restricted to the steps that were looked at (Kaplan-Meier). True "
+    "return is energy less what death costs, proxy return the interestingness of what was eaten.";
+constexpr const char* kGreedyTitle = "The same with the likeliest action in place of a drawn one:";
+constexpr const char* kStrataTitle = "By how much the worlds hold";
 constexpr size_t kCurvePoints = 60, kPlanePoints = 16;
 
 /// A figure of one seed's foraging.
@@ -152,6 +159,14 @@ ReportTable strata_table(const std::vector<ArmResult>& results) {
     table.rows.push_back(std::move(row));
   }
   return table;
+}
+
+/// What is said of strata: their table where there are any.
+PagePart strata_part(const std::vector<ArmResult>& results) {
+  if (has_strata(results)) return strata_table(results);
+  return Paragraph{
+      "Not told apart: what a world holds is counted by what the critic is shown of it, and "
+      "env.privileged=false shows nothing."};
 }
 
 Figure rows_figure(const std::vector<ArmResult>& results, const Measure& measure,
@@ -338,6 +353,12 @@ ReportTable audit_table(const std::vector<ArmResult>& results) {
   return table;
 }
 
+std::string judged_how(const Protocol& protocol) {
+  return std::to_string(protocol.envs) + " worlds for " + std::to_string(protocol.steps) +
+         " steps each, energy live, no time limit, food and poison as many as in training; who "
+         "dies begins anew elsewhere in the same world.";
+}
+
 std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmResult>& results) {
   int64_t least = 0, most = 0;
   for (const ArmResult& result : results) {
@@ -350,12 +371,9 @@ std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmRe
       (least < most ? std::to_string(least) + " to " : "") + std::to_string(most);
   return "PPO, " + std::to_string(request.seeds) +
          (request.seeds == 1 ? " training seed" : " training seeds") + " an arm, " + steps +
-         " steps each. Then " + std::to_string(request.protocol.envs) + " worlds for " +
-         std::to_string(request.protocol.steps) +
-         " steps each, energy live, no time limit, food and poison as many as in training; who "
-         "dies begins anew elsewhere in the same world. A scripted player is not trained: its "
-         "seeds are of "
-         "worlds alone. Actions are sampled unless it is said otherwise.";
+         " steps each. Then " + judged_how(request.protocol) +
+         " A scripted player is not trained: its seeds are of worlds alone. Actions are sampled "
+         "unless it is said otherwise.";
 }
 
 }  // namespace
@@ -405,11 +423,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
 
   add(Heading{"What they gain"});
   add(table_of(results, /*greedy=*/false));
-  add(Paragraph{
-      "Efficiency is food among all that was eaten; per life it is the mean over lives that ate "
-      "something. Mean life is restricted to the steps that were looked at (Kaplan-Meier). True "
-      "return is energy less what death costs, proxy return the interestingness of what was "
-      "eaten."});
+  add(Paragraph{kMeaning});
   add(rows_figure(results, kEnergy, "energy", "Energy gained"));
   if (request.plan->sweep) {
     add(sweep_figure(request, results));
@@ -417,7 +431,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
   }
   add(survival_figure(results));
   if (const ReportTable greedy = table_of(results, /*greedy=*/true); !greedy.rows.empty()) {
-    add(Paragraph{"The same with the likeliest action in place of a drawn one:"});
+    add(Paragraph{kGreedyTitle});
     add(greedy);
   }
 
@@ -454,13 +468,42 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
     add(audit_table(results));
   }
 
-  add(Heading{"By how much the worlds hold"});
-  if (has_strata(results)) add(strata_table(results));
-  else
-    add(Paragraph{
-        "Not told apart: what a world holds is counted by what the critic is shown of it, and "
-        "env.privileged=false shows nothing."});
+  add(Heading{kStrataTitle});
+  page.parts.push_back(strata_part(results));
   return page;
+}
+
+Page page_of_judged(const std::vector<ArmResult>& results, const Protocol& protocol,
+                    const std::string& command) {
+  Page page{.title = "Judged by survival", .parts = {}};
+  const auto add = [&](auto part) { page.parts.emplace_back(std::move(part)); };
+  add(CommandLine{command});
+  add(Paragraph{judged_how(protocol)});
+  add(table_of(results, /*greedy=*/false));
+  add(Paragraph{kMeaning});
+  add(survival_figure(results));
+  add(Paragraph{kGreedyTitle});
+  add(table_of(results, /*greedy=*/true));
+  add(Heading{kStrataTitle});
+  page.parts.push_back(strata_part(results));
+  return page;
+}
+
+Json figures_of(const ArmResult& result) {
+  Json figures = Json::object();
+  for (const bool greedy : {false, true})
+    for (const Measure& measure : kMeasures) {
+      const auto values = values_of(result, measure, greedy);
+      if (values.empty()) continue;
+      const Spread s = spread_of(values, kConfidence);
+      figures[greedy ? "greedy" : "sampled"][measure.name] = {
+          {"values", values},
+          {"mean", s.mean},
+          {"std", finite_or_null<Json>(s.deviation)},
+          {"interval",
+           {finite_or_null<Json>(s.interval.low), finite_or_null<Json>(s.interval.high)}}};
+    }
+  return figures;
 }
 
 Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results) {
@@ -469,18 +512,7 @@ Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results)
     Json& arm = json["arms"][result.arm->name];
     arm["steps"] = mean_steps(result);
     arm["steps_of_seeds"] = result.steps;
-    for (const bool greedy : {false, true})
-      for (const Measure& measure : kMeasures) {
-        const auto values = values_of(result, measure, greedy);
-        if (values.empty()) continue;
-        const Spread s = spread_of(values, kConfidence);
-        arm[greedy ? "greedy" : "sampled"][measure.name] = {
-            {"values", values},
-            {"mean", s.mean},
-            {"std", finite_or_null<Json>(s.deviation)},
-            {"interval",
-             {finite_or_null<Json>(s.interval.low), finite_or_null<Json>(s.interval.high)}}};
-      }
+    arm.update(figures_of(result));
   }
   for (const Measure* measure : kTested)
     for (const Comparison& c : comparisons(request, results, *measure))

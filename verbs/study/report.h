@@ -17,6 +17,13 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
 /// The same figures for programs: each arm's, each seed's, and the comparisons.
 nlohmann::ordered_json json_of(const StudyRequest& request, const std::vector<ArmResult>& results);
 
+/// The figures of one arm: values of its seeds, their mean, deviation and interval, of actions
+/// "sampled" and "greedy".
+nlohmann::ordered_json figures_of(const ArmResult& result);
+/// Tables and figures of what was judged outside a study, an arm a name that was given.
+Page page_of_judged(const std::vector<ArmResult>& results, const Protocol& protocol,
+                    const std::string& command);
+
 /// Stopping early by an audit of the truth: each run is left where a row of its metrics showed the
 /// best true return, and judged by the row after, which did not choose it.
 struct Audit {

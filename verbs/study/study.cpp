@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -13,6 +12,7 @@
 #include "engine/host/machine.h"
 #include "verbs/arguments.h"
 #include "verbs/study/job.h"
+#include "verbs/study/judge.h"
 #include "verbs/study/report.h"
 #include "verbs/table.h"
 #include "verbs/train/seeds.h"
@@ -23,6 +23,9 @@ namespace maglev::verbs::study {
 VerbEntry entry();
 
 namespace {
+
+constexpr const char* kJudge = "judge";
+constexpr size_t kMostWords = 1000;
 
 Grammar grammar() {
   return {.flags = {{"--seeds", "N", "training seeds of each arm, from 1 on (default 5)"},
@@ -41,10 +44,11 @@ Grammar grammar() {
                     {"--eval-steps", "N",
                      "steps in each of them (default 16384; on a processor 1024 are enough)"},
                     {"--overwrite", "",
-                     "move another study in DIR aside, and replace the files of --report"}},
+                     "move another study in DIR aside, and replace the files of --report"},
+                    {"--json", "", "of judge: print JSON instead of tables"}},
           .least = 1,
-          .most = 1,
-          .names = "<study>",
+          .most = kMostWords,
+          .names = "<study> | judge <run> ...",
           .settings = true};
 }
 
@@ -66,7 +70,7 @@ std::string command_of(const StudyRequest& request, const std::string& arms) {
   return text;
 }
 
-/// Where the report goes besides: its path without .md. Throws Error where it may not.
+/// Where a report goes besides: its path without .md. Throws Error where it may not.
 std::string report_stem(const Arguments& arguments) {
   const auto file = arguments.value("--report");
   if (!file) return "";
@@ -77,14 +81,25 @@ std::string report_stem(const Arguments& arguments) {
   return file->substr(0, file->size() - 3);
 }
 
-/// `stem`.md, and its figures as `stem`_<figure>.svg.
-void write_markdown(const Page& page, const std::string& stem) {
-  make_dirs(parent_of(stem));
-  const std::string prefix = stem + "_";
-  for (const auto& part : page.parts)
-    if (const auto* figure = std::get_if<Figure>(&part))
-      write_atomic(prefix + figure->name + ".svg", figure->svg);
-  write_atomic(stem + ".md", markdown(page, std::filesystem::path(prefix).filename().string()));
+Protocol protocol_given(const Arguments& arguments) {
+  Protocol protocol;
+  protocol.envs = arguments.integer("--eval-envs", 1, 1 << 20).value_or(protocol.envs);
+  protocol.steps = arguments.integer("--eval-steps", 1, 1 << 24).value_or(protocol.steps);
+  return protocol;
+}
+
+int judge_given(const Arguments& arguments) {
+  const auto& words = arguments.positional();
+  if (words.size() < 2) throw Error("[study] judge expects runs, e.g. ./maglev study judge RUN");
+  for (const char* flag : {"--seeds", "--steps", "--arms", "--config", "--bare", "--out"})
+    if (arguments.has(flag))
+      throw Error("[study] " + std::string(flag) +
+                  " is of a study, and judge takes runs as they are; leave it out");
+  return judge_runs({.runs = {words.begin() + 1, words.end()},
+                     .protocol = protocol_given(arguments),
+                     .settings = arguments.settings(),
+                     .json = arguments.has("--json"),
+                     .report = report_stem(arguments)});
 }
 
 /// What was judged is written down as it was judged: who is asked to stop then leaves at once.
@@ -106,6 +121,11 @@ int run(const std::vector<std::string>& words) {
     return 0;
   }
   claim_threads();
+  if (arguments.positional()[0] == kJudge) return judge_given(arguments);
+  if (arguments.positional().size() > 1)
+    throw Error("[study] expects one study, got also '" + arguments.positional()[1] + "'");
+  if (arguments.has("--json"))
+    throw Error("[study] --json is of judge; a study writes results.json into its folder");
   const std::string stem = report_stem(arguments);
   const Plan& plan = find_plan(arguments.positional()[0]);
   const std::string arms = arguments.value("--arms").value_or("");
@@ -113,14 +133,12 @@ int run(const std::vector<std::string>& words) {
       .plan = &plan,
       .arms = chosen_arms(plan, split_list(arms, "--arms")),
       .folder = arguments.value("--out").value_or("runs/study-" + std::string(plan.name)),
+      .protocol = protocol_given(arguments),
       .files = {.bare = arguments.has("--bare"), .config = arguments.value("--config")},
       .settings = arguments.settings(),
       .overwrite = arguments.has("--overwrite")};
   request.seeds = arguments.integer("--seeds", 1, 1000).value_or(request.seeds);
   request.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
-  Protocol& protocol = request.protocol;
-  protocol.envs = arguments.integer("--eval-envs", 1, 1 << 20).value_or(protocol.envs);
-  protocol.steps = arguments.integer("--eval-steps", 1, 1 << 24).value_or(protocol.steps);
 
   StudyJob job(std::move(request));
   if (job.train() != RunOutcome::finished) {
@@ -151,7 +169,11 @@ VerbEntry entry() {
           .usage =
               "study <study> [--seeds N] [--steps N] [--arms NAMES] [--out DIR] "
               "[+hardware=auto|NAME|FILE] [setting=value ...]\n"
-              "  stopped, it goes on by the same command",
+              "  stopped, it goes on by the same command\n"
+              "study judge <run> ... [--eval-envs N] [--eval-steps N] [--json] [--report FILE] "
+              "[setting=value ...]\n"
+              "  judges runs of any algorithm on goodhart by the same protocol: a run, "
+              "<run>@<checkpoint> or a folder of seeds",
           .run = run};
 }
 

@@ -1,0 +1,23 @@
+#pragma once
+// `maglev study judge`: runs of any algorithm on the grid, judged as a study judges its own.
+
+#include <string>
+#include <vector>
+
+#include "verbs/study/foraging.h"
+
+namespace maglev::verbs::study {
+
+struct JudgeRequest {
+  std::vector<std::string> runs;  ///< a run, RUN@CHECKPOINT, or a folder of seeds, which is one row
+  Protocol protocol = {};
+  std::vector<std::string> settings = {};  ///< env.*, and those that say how a policy acts
+  bool json = false;
+  std::string report = {};  ///< path without .md of a page; empty: none
+};
+
+/// Judges each of them, saying so on standard error, and prints tables, or all figures as JSON.
+/// Throws Error where one is no run of the grid.
+int judge_runs(const JudgeRequest& request);
+
+}  // namespace maglev::verbs::study
