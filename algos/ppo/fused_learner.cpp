@@ -301,6 +301,7 @@ void FusedLearner::learn_shards(const Batch& batch, const at::Tensor& index, int
 
 void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor& given) {
   at::AutoGradMode with_grad(true);
+  const auto shard = trace::stage("shard");
   const int64_t T = options_.rollout;
   SequenceRows sequences = time_first(batch, given, sequence_);
   const at::Tensor& index = sequences.index;
@@ -308,8 +309,12 @@ void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor&
   // observations of the shard's rows through the lane's networks
   std::vector<at::Tensor> columns;
   for (const auto& o : batch.obs) columns.push_back(flat_steps(o, T));
-  const auto out = policy_.forward(*lane.network, gather_rows(columns, index),
-                                   {.policy = true, .value = true}, &sequences.recall);
+  const auto forward = [&] {
+    const auto span = trace::stage("forward");
+    return policy_.forward(*lane.network, gather_rows(columns, index),
+                           {.policy = true, .value = true}, &sequences.recall);
+  };
+  const auto out = forward();
 
   // the loss picks the other columns' rows itself
   PpoLossBatch rows{.index = index,
@@ -322,10 +327,15 @@ void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor&
                     .settings = loss_settings_,
                     .scalars = device_.scalars};
   if (batch.mask.defined()) rows.rollout.mask = flat_steps(batch.mask, T);
-  auto loss = ppo_loss(context_.spec.action, out.logits, lane.network->log_std(), out.value, rows,
-                       lane.figures);
+  const auto loss_of_rows = [&] {
+    const auto span = trace::stage("loss");
+    return ppo_loss(context_.spec.action, out.logits, lane.network->log_std(), out.value, rows,
+                    lane.figures);
+  };
+  auto loss = loss_of_rows();
 
   // gradients are added to the lane's
+  const auto span = trace::stage("backward");
   if (context_.precision == Precision::fp16) loss = loss * state_.loss_scale.scale();
   loss.backward();
 }

@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
+#include <string>
 
 #include <ATen/ATen.h>
 
@@ -12,6 +14,7 @@
 #include "tests/close.h"
 #include "tests/folder.h"
 #include "tests/random_rollouts.h"
+#include "tests/span_names.h"
 
 namespace maglev {
 namespace {
@@ -201,6 +204,15 @@ TEST_P(Learners, take_rows_that_do_not_count_for_no_policy_without_entropy) {
     }
     EXPECT_TRUE(at::equal(weights[0], weights[1])) << of().name << (fused ? ", fused" : "");
   }
+}
+
+TEST(FusedLearner, says_what_threads_do_of_a_minibatch) {
+  const auto names = span_names([] {
+    RandomRollouts run(pixels(), kRows, base(), /*threads=*/2);
+    run.update(1);
+  });
+  EXPECT_EQ(missing({"advantages", "minibatch", "shard", "forward", "loss", "backward"}, names),
+            std::set<std::string>());
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Learners, testing::Range<size_t>(0, cases().size()));

@@ -26,6 +26,7 @@ void Batches::join() {
 }
 
 const Batch& Batches::get(const ReplayKey& key, ThreadPool& pool) {
+  const auto sampling = trace::stage("sample");
   if (stream_) {
     // an update that threw has left it; whether next_ is this one the device knows
     join();

@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "engine/device/aten_only.h"
 #include "engine/device/kernel.h"
 #include "kernels/relu_layers/conv_lanes.h"
@@ -73,9 +74,17 @@ struct LayerGrads {
   at::Tensor dx, dweight, dbias;
 };
 
+// operations of a convolution of x with its padding, or of its way back to weights or images
+int64_t conv_flops(const at::Tensor& x, const at::Tensor& weight) {
+  return 2 * x.size(0) * x.size(2) * x.size(3) * weight.numel();
+}
+
 struct Conv {
   static constexpr bool kRelu = true;
+  static constexpr const char* kBack = "conv_backward";
+  static constexpr auto flops = conv_flops;
   static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
+    const auto span = trace::kernel("conv_forward", flops(x, with.weight));
     return onednn_conv(x, with.weight, with.bias);
   }
   static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
@@ -90,7 +99,12 @@ struct Conv {
 template <bool kWithRelu>
 struct Linear {
   static constexpr bool kRelu = kWithRelu;
+  static constexpr const char* kBack = "linear_backward";
+  static int64_t flops(const at::Tensor& x, const at::Tensor& weight) {
+    return 2 * x.numel() * weight.size(0);
+  }
   static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
+    const auto span = trace::kernel("linear_forward", flops(x, with.weight));
     return onednn_linear(x, with.weight, with.bias, kRelu ? "relu" : "none");
   }
   static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
@@ -116,8 +130,10 @@ class OneOperation : public torch::autograd::Function<OneOperation<Layer>> {
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
+    const bool wants_dx = context->needs_input_grad(0);
+    const auto span = trace::kernel(Layer::kBack, (wants_dx ? 2 : 1) * Layer::flops(x, weight));
     const auto g = Layer::kRelu ? at::threshold_backward(grad[0], y, 0) : grad[0].contiguous();
-    const auto [dx, dweight, dbias] = Layer::backward(g, x, weight, context->needs_input_grad(0));
+    const auto [dx, dweight, dbias] = Layer::backward(g, x, weight, wants_dx);
     return {dx, dweight.to(at::kFloat), dbias.to(at::kFloat), {}};
   }
 };
@@ -153,6 +169,7 @@ LanesMemory lanes_memory(const ConvLanes& s, int64_t panels, const at::TensorOpt
 
 at::Tensor lanes_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          LanesMemory& memory) {
+  const auto span = trace::kernel("conv_lanes_forward", conv_flops(x, weight));
   const ConvLanes s = lanes_shape(x, weight);
   const int64_t B = x.size(0), last = memory.input.size(0) - 1;
   auto packed = at::empty({s.packed()}, x.options());
@@ -188,6 +205,8 @@ class FirstConv : public torch::autograd::Function<FirstConv> {
     const auto saved = context->get_saved_variables();
     const auto sizes = context->saved_data["shape"].toIntVector();
     const ConvLanes s{sizes[0], sizes[1], sizes[2], sizes[3]};
+    const auto span =
+        trace::kernel("conv_lanes_backward", 2 * grad[0].size(0) * s.places() * s.packed());
     const auto dy = grad[0].contiguous(at::MemoryFormat::ChannelsLast);
     auto scratch = at::empty({s.output() + s.outs * kImageLanes}, dy.options());
     auto d_weight = at::zeros({3, 3, s.channels, s.outs}, dy.options());
@@ -369,8 +388,7 @@ at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool win
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))
     return OneOperation<Conv>::apply(image, layer.weight, layer.bias, used(x, layer));
-  const auto with = used(x, layer);
-  return onednn_conv(image, with.weight, with.bias);
+  return Conv::forward(image, used(x, layer));
 }
 
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {

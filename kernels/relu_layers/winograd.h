@@ -21,6 +21,8 @@ struct Winograd {
 
   int64_t tiles_across() const { return (width + 3) / 4; }
   int64_t tiles() const { return images * ((height + 3) / 4) * tiles_across(); }
+  /// Operations of the product in the middle, of one way: forward, or back to weights or images.
+  int64_t flops() const;
   /// Floats that forward and backward work in; they want 64 bytes' alignment.
   int64_t forward_scratch() const;
   int64_t backward_scratch() const;

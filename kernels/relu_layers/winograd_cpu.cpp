@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/product-inl.h"
+#include "base/trace/span.h"
 #include "kernels/relu_layers/winograd-inl.h"
 
 #ifndef MAGLEV_KERNELS_WINOGRAD_BLOCK_
@@ -220,6 +221,7 @@ namespace maglev {
 HWY_EXPORT(winograd_forward);
 HWY_EXPORT(winograd_backward);
 
+int64_t Winograd::flops() const { return 2 * kPoints * tiles() * channels * outs; }
 int64_t Winograd::forward_scratch() const {
   return kPoints * (channels * outs + point_step(channels) + point_step(outs)) + channels + outs;
 }
@@ -229,9 +231,11 @@ int64_t Winograd::backward_scratch() const {
 }
 
 void winograd_forward_cpu(const WinogradForward& args) {
+  const auto span = trace::kernel("winograd_forward", args.shape.flops());
   HWY_DYNAMIC_DISPATCH(winograd_forward)(args);
 }
 void winograd_backward_cpu(const WinogradBackward& args) {
+  const auto span = trace::kernel("winograd_backward", (args.dx ? 2 : 1) * args.shape.flops());
   HWY_DYNAMIC_DISPATCH(winograd_backward)(args);
 }
 

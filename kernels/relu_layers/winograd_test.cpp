@@ -1,4 +1,6 @@
 #include <limits>
+#include <set>
+#include <string>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -8,6 +10,7 @@
 
 #include "kernels/relu_layers/relu_layers_op.h"
 #include "kernels/relu_layers/winograd_op.h"
+#include "tests/span_names.h"
 
 namespace maglev {
 namespace {
@@ -88,6 +91,28 @@ TEST(Winograd, what_is_no_number_stays_none) {
   EXPECT_TRUE(y.isnan().narrow(2, 3, 3).narrow(3, 3, 3).all().item<bool>());
   y.sum().backward();
   EXPECT_TRUE(weight.grad().select(1, 3).isnan().all().item<bool>());
+}
+
+TEST(ReluLayers, are_named_in_a_trace_on_both_ways) {
+  using Names = std::set<std::string>;
+  const auto both_ways = [](const Layer& made, bool winograd, bool images_learn) {
+    return span_names([&] {
+      const auto x = made.x.clone().requires_grad_(images_learn);
+      const LayerWeights layer{made.weight.clone().requires_grad_(), made.bias, {}, {}};
+      const auto y = made.x.dim() == 4 ? conv3x3_relu(x, layer, winograd) : linear_relu(x, layer);
+      y.sum().backward();
+    });
+  };
+  EXPECT_EQ(both_ways(layer_of(2, 16, 8, 16), true, true),
+            (Names{"winograd_forward", "winograd_backward"}));
+  EXPECT_EQ(both_ways(layer_of(17, 4, 8, 16), false, false),
+            (Names{"conv_lanes_forward", "conv_lanes_backward"}));
+  // oneDNN's, where it is; else torch's own layers have no names here
+  if (!at::hasMKLDNN()) return;
+  EXPECT_EQ(both_ways(layer_of(2, 4, 8, 16), false, true),
+            (Names{"conv_forward", "conv_backward"}));
+  EXPECT_EQ(both_ways({at::randn({3, 20}), at::randn({8, 20}), at::randn({8})}, false, false),
+            (Names{"linear_forward", "linear_backward"}));
 }
 
 TEST(Winograd, gradients_of_weights_need_none_of_images) {

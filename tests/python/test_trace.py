@@ -166,8 +166,11 @@ def test_what_learns_from_a_replay_is_traced_by_the_same_seams(algorithm, engine
     found = Counter()
     for file in (run / "traces").glob("*.json.gz"):
         found += Counter((e["cat"], e["name"]) for e in spans(read(file)))
-    for stage in ("iteration", "collect", "act", "env_step", "update", "optimiser"):
+    for stage in ("iteration", "collect", "act", "env_step", "update", "sample", "optimiser"):
         assert found["stage", stage] > 0, stage
+    if algorithm[0] == "dreamer":
+        for stage in ("encode", "observe", "dream", "heads", "critic", "actor", "back"):
+            assert found["stage", stage] > 0, stage
     assert found["wait", "prefetch"] > 0
     assert any(cat == "kernel_cpu" for cat, _ in found)
 

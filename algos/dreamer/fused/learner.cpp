@@ -8,6 +8,7 @@
 #include "algos/dreamer/numbers.h"
 #include "algos/dreamer/reference/returns.h"
 #include "base/core/error.h"
+#include "base/trace/span.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev::dreamer {
@@ -114,6 +115,7 @@ void FusedLearner::each_shard(const Work& work) {
 }
 
 void FusedLearner::draw_noise() {
+  const auto span = trace::stage("noise");
   // numbers of each process lie behind those of the ones before it
   const int64_t rank = rank_of(options_.group);
   const auto fill = [&](UpdateNumbers kind, const at::Tensor& numbers) {
@@ -145,6 +147,7 @@ void FusedLearner::draw_noise() {
 }
 
 void FusedLearner::learn_agreement() {
+  const auto span = trace::stage("agreement");
   at::AutoGradMode with_grad(true);
   const Options& o = options_.options;
   // of all processes' rows
@@ -175,13 +178,19 @@ at::Tensor FusedLearner::gradients(const Sequences& batch) {
 
 void FusedLearner::learn(const Sequences& batch) {
   draw_noise();
-  mix_.pack();
-  weights_.copy();
+  {
+    const auto span = trace::stage("weights");
+    mix_.pack();
+    weights_.copy();
+  }
   const Shard::Update update{batch, noise_, latents_};
   each_shard([&](int64_t s) { shards_[size_t(s)]->first_pass(update); });
   // the range of all returns, in which advantages are measured
   auto range = state_->range.clone();
-  scale_ = moved_range(range, returns_of_all(), options_.options.range_rate);
+  {
+    const auto span = trace::stage("range");
+    scale_ = moved_range(range, returns_of_all(), options_.options.range_rate);
+  }
   if (!options_.shape.decodes) learn_agreement();
   each_shard([&](int64_t s) { shards_[size_t(s)]->second_pass(update, scale_); });
   // last, so that whoever runs out of memory may begin anew

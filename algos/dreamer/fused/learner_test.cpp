@@ -1,6 +1,7 @@
 #include "algos/dreamer/fused/learner.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "tests/close.h"
 #include "tests/limited_memory.h"
 #include "tests/random_sequences.h"
+#include "tests/span_names.h"
 
 namespace maglev::dreamer {
 namespace {
@@ -116,6 +118,27 @@ TEST(DreamerFusedLearner, shards_that_do_not_fit_take_their_sequences_in_parts) 
     return {made.state.params.data().clone(), memory.taken(), made.learner.note()};
   };
   expect_parts_where_memory_is_short(update, 1e-5, "4 sequences of a shard at a time");
+}
+
+TEST(DreamerLearners, say_the_stages_of_an_update) {
+  using Names = std::set<std::string>;
+  const Names none, common{"noise", "observe", "dream", "heads", "critic", "actor", "back"};
+  for (const bool redundancy : {false, true}) {
+    const Setting setting{.B = 9, .redundancy = redundancy, .threads = 2};
+    const auto fused = span_names([&] {
+      Made<FusedLearner> made(setting);
+      made.learner.update(sequences(made.options, 3), made.figures);
+    });
+    EXPECT_EQ(missing(common, fused), none);
+    EXPECT_EQ(missing({"weights", "encode", "prior", "range", "optimiser"}, fused), none);
+    EXPECT_EQ(fused.contains("decode"), !redundancy);
+    EXPECT_EQ(fused.contains("agreement"), redundancy);
+  }
+  const auto reference = span_names([&] {
+    Made<ReferenceLearner> made(Setting{});
+    made.learner.update(sequences(made.options, 3), made.figures);
+  });
+  EXPECT_EQ(missing(common, reference), none);
 }
 
 // what an end cuts off changes nothing behind it, gradients neither

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/trace/span.h"
 #include "kernels/action_head/action_head_op.h"
 #include "kernels/lambda_returns/lambda_returns_op.h"
 #include "kernels/products/products_op.h"
@@ -104,31 +105,41 @@ void Shard::look_ahead(const Update& update, bool learn) {
   const auto sequences = [&](const at::Tensor& x) { return x.narrow(0, first, m_); };
 
   // states of all steps
-  const auto tokens =
-      sight_.encode(Observation{part(batch.seen.image), part(batch.seen.vector)}.rows(), learn);
-  scan_.forward({.tokens = tokens,
-                 .action = part(batch.action),
-                 .is_first = part(batch.is_first),
-                 .deter = sequences(batch.deter),
-                 .stoch = sequences(batch.stoch),
-                 .uniforms = part(noise.posterior)});
-  const auto stored = [&](const at::Tensor& t) { return t.narrow(1, first, m_); };
-  stored(latents.deter).copy_(scan_.deter().unflatten(0, {T_, m_}));
-  stored(latents.stoch).copy_(scan_.category());
+  const auto encoded = [&] {
+    const auto span = trace::stage("encode");
+    return sight_.encode(Observation{part(batch.seen.image), part(batch.seen.vector)}.rows(),
+                         learn);
+  };
+  const auto tokens = encoded();
+  {
+    const auto span = trace::stage("observe");
+    scan_.forward({.tokens = tokens,
+                   .action = part(batch.action),
+                   .is_first = part(batch.is_first),
+                   .deter = sequences(batch.deter),
+                   .stoch = sequences(batch.stoch),
+                   .uniforms = part(noise.posterior)});
+    const auto stored = [&](const at::Tensor& t) { return t.narrow(1, first, m_); };
+    stored(latents.deter).copy_(scan_.deter().unflatten(0, {T_, m_}));
+    stored(latents.stoch).copy_(scan_.category());
+  }
 
   // every one is the start of a dream
   const auto dreamed = [&](const at::Tensor& x, int64_t steps) {
     return x.view({steps * T_, B, -1}).narrow(1, first, m_).reshape({steps, n_, -1}).contiguous();
   };
-  dream_.imagine(scan_.feature(), {dreamed(noise.prior, H), dreamed(noise.action, H + 1)});
-  auto found = returns();
-  lambda_returns_({.reward = dream_.reward_mean(),
-                   .value = dream_.value_mean(),
-                   .terminated = dream_.terminated(),
-                   .ended = {},
-                   .discount = 1,
-                   .lambda = options_.lambda},
-                  found);
+  {
+    const auto span = trace::stage("dream");
+    dream_.imagine(scan_.feature(), {dreamed(noise.prior, H), dreamed(noise.action, H + 1)});
+    auto found = returns();
+    lambda_returns_({.reward = dream_.reward_mean(),
+                     .value = dream_.value_mean(),
+                     .terminated = dream_.terminated(),
+                     .ended = {},
+                     .discount = 1,
+                     .lambda = options_.lambda},
+                    found);
+  }
 
   // what states say of tokens agrees with them over all rows of the batch, and so over all shards
   if (networks_->decoder) return;
@@ -144,12 +155,14 @@ void Shard::learn_model(const Sequences& batch) {
   learn_values();
   learn_heads(batch);
   if (!networks_->decoder) return;
+  const auto span = trace::stage("decode");
   const Observation seen = Observation{part(batch.seen.image), part(batch.seen.vector)}.rows();
   add(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
                                   scan_.d_feature()));
 }
 
 void Shard::learn_states() {
+  const auto span = trace::stage("back");
   if (networks_->projector) {
     const auto d_projected = rows_of(place_.d_projected);
     add_product(scan_.d_feature(), d_projected, projector_back_, products_);
@@ -160,6 +173,7 @@ void Shard::learn_states() {
 }
 
 void Shard::learn_divergence() {
+  const auto span = trace::stage("prior");
   const Options& o = options_;
   prior_.forward(0, scan_.deter());
   categorical_divergence({.S = shape_.stoch, .C = shape_.classes, .unimix = shape_.unimix},
@@ -178,6 +192,7 @@ void Shard::learn_divergence() {
 }
 
 void Shard::learn_replayed_values(const Sequences& batch) {
+  const auto span = trace::stage("critic");
   const Options& o = options_;
   const int64_t rows = n_ - m_;
   // rewards that were got, and behind them what was imagined
@@ -207,6 +222,7 @@ void Shard::learn_replayed_values(const Sequences& batch) {
 }
 
 void Shard::learn_values() {
+  const auto span = trace::stage("critic");
   const Options& o = options_;
   const int64_t rows = o.imagination * n_;
   // a step counts by the chance that it is reached, the first one included
@@ -226,6 +242,7 @@ void Shard::learn_values() {
 }
 
 void Shard::learn_heads(const Sequences& batch) {
+  const auto span = trace::stage("heads");
   const Options& o = options_;
   // of the dream's first step, which is the replayed one
   auto logits = dream_.reward.all_out().narrow(0, 0, n_);
@@ -246,6 +263,7 @@ void Shard::learn_heads(const Sequences& batch) {
 }
 
 void Shard::learn_policy(const at::Tensor& range) {
+  const auto span = trace::stage("actor");
   const Options& o = options_;
   const int64_t rows = o.imagination * n_;
   const auto first = [rows](const at::Tensor& x) { return x.flatten().narrow(0, 0, rows); };

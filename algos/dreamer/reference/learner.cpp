@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/trace/span.h"
 #include "kernels/noise/noise_op.h"
 
 namespace maglev::dreamer {
@@ -16,6 +17,7 @@ ReferenceLearner::ReferenceLearner(const LearnerOptions& options, LearnerState& 
 }
 
 UpdateNoise ReferenceLearner::noise(int64_t T, int64_t B) const {
+  const auto span = trace::stage("noise");
   const int64_t H = options_.options.imagination, S = options_.shape.stoch;
   // numbers of each process lie behind those of the ones before it
   const int64_t rank = rank_of(options_.group);
@@ -47,7 +49,10 @@ StoredLatents ReferenceLearner::update(const Sequences& batch, at::Tensor& figur
   s.grad.zero_();
   const auto terms = loss_.compute(batch, noise(T, B), s.range);
   // with other processes its means are shares of the means over all of theirs
-  (terms.total * options_.share()).backward();
+  {
+    const auto span = trace::stage("back");
+    (terms.total * options_.share()).backward();
+  }
   s.set_learning_rate(o.lr, o.warmup);
   reduce_all(s.optimizer, s.grad, {}, *options_.pool, options_.group);
   s.optimizer.clip(s.skip);

@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algos/dreamer/reference/returns.h"
+#include "base/trace/span.h"
 
 namespace maglev::dreamer {
 
@@ -20,6 +21,7 @@ ReferenceLoss::ReferenceLoss(const Options& options, const ModelShape& shape,
       bins_(symexp_bins(networks.parameters().front().options())) {}
 
 Observed ReferenceLoss::observe(const Sequences& batch, const at::Tensor& noise) const {
+  const auto span = trace::stage("observe");
   const int64_t T = batch.reward.size(0), B = batch.reward.size(1);
   const Rssm& rssm = *networks_->rssm;
   const auto tokens = networks_->encoder->forward(batch.seen.rows()).view({T, B, -1});
@@ -43,6 +45,7 @@ Observed ReferenceLoss::observe(const Sequences& batch, const at::Tensor& noise)
 }
 
 void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
+  const auto span = trace::stage("heads");
   const auto& [token, latent, posterior, prior] = terms.observed;
   const Options& o = options_;
   const auto feature = latent.feature();
@@ -85,6 +88,7 @@ at::Tensor ReferenceLoss::redundancy(const at::Tensor& projected, const at::Tens
 }
 
 Imagined ReferenceLoss::imagine(const Latent& starts, const UpdateNoise& noise) const {
+  const auto span = trace::stage("dream");
   // nothing is learned through the steps: the policy by likelihood alone (Williams, 1992)
   at::NoGradGuard no_grad;
   const int64_t H = options_.imagination;
@@ -111,6 +115,7 @@ Imagined ReferenceLoss::imagine(const Latent& starts, const UpdateNoise& noise) 
 }
 
 at::Tensor ReferenceLoss::value_loss(const at::Tensor& feature, const at::Tensor& target) const {
+  const auto span = trace::stage("critic");
   at::Tensor code;
   {
     // what the critic should say, as two-hot codes: the lambda returns R_t, and the slow network's
@@ -125,6 +130,7 @@ at::Tensor ReferenceLoss::value_loss(const at::Tensor& feature, const at::Tensor
 
 void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& range,
                                         Terms& terms) const {
+  const auto span = trace::stage("actor");
   const Options& o = options_;
   const int64_t H = o.imagination;
   const auto first = [H](const at::Tensor& x) { return x.narrow(0, 0, H); };
