@@ -8,6 +8,7 @@
 #include "engine/train/training_run.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
+#include "verbs/prove/query.h"
 
 namespace maglev::verbs::prove {
 namespace {
@@ -88,6 +89,21 @@ TEST(PolicyScores, find_the_proofs_that_a_search_finds) {
     options.scores = std::ref(scores);
     EXPECT_TRUE(datalog::Search(*graph.knowledge, query, options).next().has_value());
   }
+}
+
+TEST(PolicyScores, the_documented_example_is_proved_whatever_was_learned) {
+  RunPolicy run(small_run("kg", {"env.data=family"}));
+  PolicyScores scores(run.experiment(), run.policy());
+  const datalog::Graph& graph = datalog::open_graph("family");
+  const datalog::Program& program = graph.dataset.program;
+  // docs/knowledge_graphs.md, "From nothing to a proof"
+  const datalog::Atom query = parse_query("niece(p02205, p01549)", program).atom;
+  datalog::SearchOptions options{.strategy = datalog::Strategy::beam};
+  options.scores = std::ref(scores);
+  options.how.select_bound = scores.params().select == maglev::kg::Select::bound;
+  const auto proof = datalog::Search(*graph.knowledge, query, options).next();
+  ASSERT_TRUE(proof.has_value());
+  EXPECT_EQ(proof->steps.size(), 2u);
 }
 
 TEST(PolicyScores, other_runs_are_refused) {
