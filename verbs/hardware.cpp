@@ -4,6 +4,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/words.h"
 #include "verbs/tune/cache.h"
 
@@ -46,7 +47,11 @@ std::string take_tuned(Experiment& experiment) {
     text += " " + name + "=" + value;
   }
   return "+hardware=auto, tuned here on " + tuned->made + ":" +
-         (text.empty() ? " the settings as they are" : text);
+         (text.empty() ? " the settings as they are" : text) +
+         (tuned->outcome.unfinished
+              ? printed("; it had no time for all, in %.0f s: ./maglev tune --budget more",
+                        tuned->budget)
+              : "");
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ std::optional<Tuned> read_cache(const CacheKey& key) {
     tuned.outcome.chosen = json.at("chosen");
     tuned.outcome.noise = json.at("noise");
     tuned.outcome.seconds = json.at("seconds");
+    tuned.outcome.unfinished = json.at("unfinished");
+    tuned.budget = json.at("budget");
     if (tuned.outcome.chosen >= tuned.outcome.rows.size()) return std::nullopt;
     return tuned;
   } catch (const Json::exception&) {
@@ -129,6 +131,8 @@ std::string write_cache(const CacheKey& key, const Tuned& tuned) {
                           {"chosen", tuned.outcome.chosen},
                           {"noise", tuned.outcome.noise},
                           {"seconds", tuned.outcome.seconds},
+                          {"unfinished", tuned.outcome.unfinished},
+                          {"budget", tuned.budget},
                           {"rows", rows}}
                              .dump(2) +
                          "\n");

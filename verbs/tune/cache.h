@@ -26,6 +26,10 @@ struct Tuned {
   std::string made;               ///< date and time
   std::vector<Setting> settings;  ///< what differs from the settings as they were
   Outcome outcome;
+  double budget = 0;  ///< seconds it had
+
+  /// Whether a search of so many seconds may find what this one had no time for.
+  bool outdone_by(double seconds) const { return outcome.unfinished && seconds > budget; }
 };
 
 /// Where the tuning of `key` lies. Throws Error where there is neither XDG_CACHE_HOME nor HOME.

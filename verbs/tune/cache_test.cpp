@@ -45,6 +45,8 @@ class TuneCache : public testing::Test {
                            .finals = {119, 121},
                            .why = "chosen"}};
     tuned.outcome.chosen = 1;
+    tuned.outcome.unfinished = true;
+    tuned.budget = 5;
     return tuned;
   }
   static CacheKey key_with(const std::string& setting) {
@@ -68,6 +70,19 @@ TEST_F(TuneCache, gives_back_what_was_written) {
   EXPECT_EQ(back->outcome.chosen, 1u);
   EXPECT_EQ(back->outcome.rows[1].finals, one().outcome.rows[1].finals);
   EXPECT_EQ(back->outcome.rows[0].why, "as it is");
+}
+
+TEST_F(TuneCache, one_that_ran_out_of_time_stands_until_there_is_more) {
+  const CacheKey key = key_with("");
+  Tuned tuned = one();
+  write_cache(key, tuned);
+  EXPECT_FALSE(read_cache(key)->outdone_by(5));
+  EXPECT_TRUE(read_cache(key)->outdone_by(40));
+  Experiment experiment("ppo", "cartpole");
+  EXPECT_NE(load_profile(experiment, "auto", "").at(0).find("--budget more"), std::string::npos);
+  tuned.outcome.unfinished = false;
+  write_cache(key, tuned);
+  EXPECT_FALSE(read_cache(key)->outdone_by(40));
 }
 
 TEST_F(TuneCache, is_of_the_settings_that_shape_the_work) {

@@ -17,7 +17,10 @@ namespace {
 std::string times(double share) { return printed("%.2f", share); }
 std::string steps(double speed) { return printed(speed < 100 ? "%.1f" : "%.0f", speed); }
 
-constexpr const char* kStates[] = {"measured", "does not fit", "failed", "left out"};
+constexpr const char* kStates[] = {"measured", "does not fit", "failed", "too slow", "left out"};
+// before the reason of a row without a figure
+constexpr const char* kWithout[] = {
+    "", "not run: ", "failed: ", "too slow to measure in this budget: ", ""};
 constexpr size_t kMostNamed = 8;  // of what was left out
 
 // what was not measured, by why, in the order in which it would have been
@@ -63,12 +66,10 @@ std::string table_text(const Outcome& outcome, const Terminal& terminal) {
   for (const Row* row : rows) {
     const bool known = row->state == State::measured;
     const double gain = row->finals.empty() ? row->gain : row->median() / outcome.rows[0].median();
-    table.add(
-        {settings_text(row->candidate), row->bytes ? bytes_text(row->bytes) : "-",
-         row->peak_bytes ? bytes_text(row->peak_bytes) : "-", known ? steps(row->median()) : "-",
-         known ? times(gain) : "-",
-         known ? row->why
-               : std::string(row->state == State::failed ? "failed: " : "not run: ") + row->why});
+    table.add({settings_text(row->candidate), row->bytes ? bytes_text(row->bytes) : "-",
+               row->peak_bytes ? bytes_text(row->peak_bytes) : "-",
+               known ? steps(row->median()) : "-", known ? times(gain) : "-",
+               kWithout[size_t(row->state)] + row->why});
   }
   return table.text(terminal) + left_out_text(outcome);
 }

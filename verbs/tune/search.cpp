@@ -49,6 +49,11 @@ bool bigger(const Row& row, const Row& failed) {
   });
 }
 
+// that it was run and gave no figure
+bool gave_none(const Row& row) {
+  return row.state == State::failed || row.state == State::too_slow;
+}
+
 std::string percent(double share) { return printed("%.1f %%", 100 * share); }
 
 class Search {
@@ -138,10 +143,11 @@ class Search {
   // figure
   bool measure(size_t i, double seconds, double until) {
     Row& now = row(i);
-    if (now.state == State::refused || now.state == State::failed) return false;
+    if (now.state == State::refused || gave_none(now)) return false;
     for (const Row& other : outcome_.rows) {
-      if (&other == &now || other.state != State::failed || !bigger(now, other)) continue;
-      now.why = "no smaller than one that failed";
+      if (&other == &now || !gave_none(other) || !bigger(now, other)) continue;
+      now.why = other.state == State::failed ? "no smaller than one that failed"
+                                             : "no smaller than one that was too slow";
       tell(i);
       return false;
     }
@@ -157,7 +163,7 @@ class Search {
     Row& now = row(i);
     now.peak_bytes = std::max(now.peak_bytes, sample.peak_bytes);
     if (!sample.failed.empty()) {
-      now.state = State::failed, now.why = sample.failed;
+      now.state = sample.late ? State::too_slow : State::failed, now.why = sample.failed;
     } else {
       now.state = State::measured, now.speed = sample.speed, now.why.clear();
     }
@@ -333,8 +339,7 @@ class Search {
           row(i).median() > needed * now)
         better.push_back(i);
     if (better.empty()) {
-      row(0).why = row(0).finals.size() >= kLeastTurns
-                       ? "kept: nothing was faster by more than " + percent(needed - 1)
+      row(0).why = compared()  ? "kept: nothing was faster by more than " + percent(needed - 1)
                    : unjudged_ ? "kept: no time was left to measure others beside it, --budget more"
                    : without_time() > 0 ? "kept: nothing that was measured came near it"
                                         : "kept: nothing came near it";
@@ -352,13 +357,19 @@ class Search {
               : "chosen: the smallest within " + percent(kKnee) + " of the fastest";
     }
     for (size_t i = 0; i < outcome_.rows.size(); ++i) explain(i, needed);
+    outcome_.unfinished = (unjudged_ && !compared()) || without_time() > 0 ||
+                          std::ranges::count(outcome_.rows, State::too_slow, &Row::state) > 0;
   }
+
+  // whether there were finals
+  bool compared() { return row(0).finals.size() >= kLeastTurns; }
 
   // why a row that was measured is not the one
   void explain(size_t i, double needed) {
     Row& one = row(i);
     if (!one.why.empty() || one.state != State::measured) return;
     if (i == 0) one.why = "as it is";
+    else if (!compared() && one.gain > 1 - kKnee) one.why = "looked at; no time to compare it";
     else if (one.finals.empty()) one.why = "not among the best";
     else if (one.median() <= needed * row(0).median())
       one.why = "not faster by more than " + percent(needed - 1);

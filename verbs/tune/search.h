@@ -48,7 +48,8 @@ enum class State {
   measured,
   refused,   ///< by its plan: never run
   failed,    ///< run, and gave no figure: never run again, nor anything bigger
-  left_out,  ///< bigger than one that failed, or there was no time
+  too_slow,  ///< likewise, for the time it had was too short
+  left_out,  ///< bigger than one of those, or there was no time
 };
 
 /// A candidate and what became of it.
@@ -78,6 +79,9 @@ struct Outcome {
   size_t chosen = 0;
   double noise = 0;    ///< half the spread of a finalist's samples at most, as a share
   double seconds = 0;  ///< the search took
+  /// That more of a budget would say more: some had no time or too little, or what came near was not
+  /// measured turn about.
+  bool unfinished = false;
 };
 
 /// A gain below this share is none.

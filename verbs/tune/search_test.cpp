@@ -10,6 +10,7 @@
 #include "base/core/error.h"
 #include "base/core/philox.h"
 #include "tests/errors.h"
+#include "verbs/tune/report.h"
 
 namespace maglev::verbs::tune {
 namespace {
@@ -167,6 +168,34 @@ TEST(tune_search, the_time_of_finals_goes_to_what_had_none_where_nothing_came_ne
   EXPECT_GT(machine.now, 5 - 0.9);
   EXPECT_GT(std::ranges::count(cut.rows, "no time left (--budget gives more)", &Row::why), 0);
   EXPECT_EQ(cut.rows[0].why, "kept: nothing that was measured came near it");
+}
+
+TEST(tune_search, what_came_near_and_was_not_compared_says_so) {
+  Machine machine = usual();
+  const Outcome cut = search(machine.knobs, 5, machine.world());
+  const Candidate best = {{"threads", "1"}};
+  const auto near = std::ranges::find(cut.rows, best, &Row::candidate);
+  ASSERT_NE(near, cut.rows.end());
+  EXPECT_EQ(near->why, "looked at; no time to compare it");
+  EXPECT_TRUE(cut.unfinished);
+  machine.now = 0;
+  const Outcome whole = search(machine.knobs, 2000, machine.world());
+  EXPECT_FALSE(whole.unfinished);
+  EXPECT_EQ(std::ranges::count(whole.rows, near->why, &Row::why), 0);
+}
+
+TEST(tune_search, what_was_too_slow_for_its_time_is_no_crash) {
+  Machine machine = usual();
+  machine.hangs = {"shard=256"};
+  const Outcome outcome = search(machine.knobs, 120, machine.world());
+  const auto slow = std::ranges::find(outcome.rows, State::too_slow, &Row::state);
+  ASSERT_NE(slow, outcome.rows.end());
+  EXPECT_EQ(slow->candidate, (Candidate{{"shard", "256"}}));
+  EXPECT_EQ(std::ranges::count(outcome.rows, State::failed, &Row::state), 0);
+  EXPECT_TRUE(outcome.unfinished);
+  const std::string text = table_text(outcome, {});
+  EXPECT_TRUE(contains(text, "too slow to measure in this budget: no figure")) << text;
+  EXPECT_TRUE(contains(text, "no smaller than one that was too slow: shard=1024")) << text;
 }
 
 TEST(tune_search, what_does_not_fit_is_never_run_and_is_told) {

@@ -77,7 +77,10 @@ Tuned measured(const Experiment& experiment, const Knobs& knobs, double budget) 
                           std::fprintf(stderr, "%5.1f s of %.0f  %s: %s\n", steady_s() - begin,
                                        budget, settings_text(row.candidate).c_str(), came.c_str());
                         }};
-  Tuned tuned{.made = now_text(), .settings = {}, .outcome = search(knobs.searched, budget, world)};
+  Tuned tuned{.made = now_text(),
+              .settings = {},
+              .outcome = search(knobs.searched, budget, world),
+              .budget = budget};
   tuned.settings = tuned.outcome.rows[tuned.outcome.chosen].candidate;
   return tuned;
 }
@@ -99,11 +102,15 @@ Grammar grammar() {
           .settings = true};
 }
 
-// what was found before, or is measured now and kept; none where a signal came meanwhile
+// what was found before, or is measured now and kept; none where a signal came meanwhile. One that
+// ran out of time stands until there is more of it
 std::optional<Tuned> tuned_for(const Experiment& experiment, const Knobs& knobs, double budget,
                                const CacheKey& key, bool retune) {
   auto tuned = retune ? std::nullopt : read_cache(key);
-  if (tuned) {
+  if (tuned && tuned->outdone_by(budget)) {
+    std::fprintf(stderr, "what was found on %s had no time for all, in %.0f s: measured again\n",
+                 tuned->made.c_str(), tuned->budget);
+  } else if (tuned) {
     std::fprintf(stderr, "found on %s, in %s; --retune measures again\n", tuned->made.c_str(),
                  cache_file(key).c_str());
     return tuned;
