@@ -21,8 +21,7 @@
 namespace maglev::verbs::bench {
 namespace {
 
-// bench run trains in memory alone, as long as --seconds says: nothing is written, judged, watched
-// or traced
+// of a run that is only measured nothing is written, judged or watched
 constexpr std::string_view kLeftOut[] = {
     "train.steps",         "train.log_every",   "train.monitor_every", "train.save_every",
     "train.eval_every",    "train.eval_env",    "train.eval_episodes", "train.until_return",
@@ -57,6 +56,10 @@ RunSpeed Arm::speed() const {
   return all;
 }
 
+bool unmeasured(std::string_view setting) {
+  return setting.starts_with(kTraces) || std::ranges::find(kLeftOut, setting) != std::end(kLeftOut);
+}
+
 std::vector<std::string> changes_of(const std::string& against) {
   std::istringstream text(against);
   std::vector<std::string> changes;
@@ -64,8 +67,7 @@ std::vector<std::string> changes_of(const std::string& against) {
     if (word.find('=') == word.npos)
       throw Error("[bench] --against takes name=value, several by spaces, got '" + word + "' in '" +
                   against + "'; lists have no spaces: [64,64]");
-    const std::string name = name_part(word);
-    if (name.starts_with(kTraces) || std::ranges::find(kLeftOut, name) != std::end(kLeftOut))
+    if (unmeasured(name_part(word)))
       throw Error("[bench] --against " + word +
                   " changes nothing that is measured: bench run trains in memory alone, as long as "
                   "--seconds says; leave it out");

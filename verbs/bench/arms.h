@@ -3,6 +3,7 @@
 // disturbs the machine for a while, or a whole day, meets all alike, and memory is one setting's.
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,8 +30,12 @@ struct Arm {
   RunSpeed speed() const;
 };
 
+/// Whether the setting of this dotted name is of what bench run and tune leave out, which train in
+/// memory alone for as long as they want: files, a run's evaluation, traces, and when it ends.
+bool unmeasured(std::string_view setting);
+
 /// The name=value between spaces that --against says. Throws Error where a word is none, or a
-/// setting of what bench run leaves out: files, their evaluation, and when a run ends.
+/// setting that is unmeasured().
 std::vector<std::string> changes_of(const std::string& against);
 
 /// The arm's settings as those of `experiment`, which has taken them. Throws Error where all that it

@@ -8,6 +8,7 @@
 #include "base/core/error.h"
 #include "engine/train/idle_settings.h"
 #include "engine/train/memory_plan.h"
+#include "verbs/bench/arms.h"
 
 namespace maglev::verbs::tune {
 namespace {
@@ -100,6 +101,10 @@ Knobs knobs_of(const Experiment& experiment, const Placement& placement,
     for (const Field& each : table.fields()) known.push_back(each.name);
     if (!field) throw Error("[tune] " + unknown_name("setting", name, known) + " (--learning)");
     if (field->rule.free) continue;
+    if (bench::unmeasured(name))
+      throw Error("[tune] --learning " + name +
+                  " changes nothing that is measured: tune trains as in a run that never ends, and "
+                  "nothing is written, judged or traced; leave it out");
     Knob knob{.setting = name, .now = field->plain(), .values = values_of(table, *field)};
     if (knob.values.empty())
       throw Error("[tune] --learning takes whole numbers above 0, switches and choices, and " +

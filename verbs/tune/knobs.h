@@ -24,7 +24,7 @@ struct Knobs {
 
 /// Settings marked as free in the option table, but for those the command line gave, and those of
 /// `learning`, which change what is learned: whole numbers, switches and choices. Throws Error on a
-/// name in `learning` that is none of these.
+/// name in `learning` that is none of these, or that is not measured (bench::unmeasured).
 Knobs knobs_of(const Experiment& experiment, const Placement& placement,
                std::span<const std::string> learning);
 

@@ -102,6 +102,9 @@ TEST(tune_knobs, learning_settings_come_when_they_are_named) {
   EXPECT_EQ(knobs(experiment, {"ppo.fused"}).searched[0].setting, "ppo.fused");
   EXPECT_THROW(knobs(experiment, {"ppo.lr"}), Error);
   EXPECT_THROW(knobs(experiment, {"env.cuont"}), Error);
+  // lengths and logs change nothing that is measured
+  for (const char* name : {"train.steps", "train.log_every", "train.keep"})
+    EXPECT_THROW(knobs(experiment, {"env.count", name}), Error) << name;
 }
 
 }  // namespace
