@@ -393,11 +393,11 @@ class Analyst {
           "missing, and what is found may be no more than that");
     for (const std::string& torn : analysis_.origin.torn)
       doubts.push_back(torn + ", one of the merged files, ended in the middle of an event");
-    const uint64_t no_events = last.file.broken - last.file.unsound;
     if (analysis_.origin.in_windows)
       doubts.push_back(
           "it is made of windows of one process: the time between them, which nobody recorded, "
           "counts as untraced; analyze each window by itself");
+    const uint64_t no_events = last.file.broken - last.file.unsound;
     if (double(no_events) > kShareOff * double(last.file.events + last.file.broken))
       doubts.push_back(std::to_string(no_events) + " of its elements are no events");
     if (analysis_.origin.dropped > 0)

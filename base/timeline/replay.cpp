@@ -11,7 +11,7 @@
 namespace maglev {
 namespace {
 
-// ns: an operation that launches nothing and is as long is work of its own, and no part of launching
+// ns: an operation that launches nothing and is as long is work of its own, no part of launching
 constexpr int64_t kLeastHostWork = 50'000;
 
 // which spans of a thread give a device something to do, by themselves or by what lies in them

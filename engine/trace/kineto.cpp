@@ -1,5 +1,6 @@
 #include "engine/trace/kineto.h"
 
+#include <cstdlib>
 #include <set>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace maglev {
 namespace {
 
 using torch::profiler::impl::ActivityType;
+
+// Kineto's levels, which it reads from the environment as it is first used: above the last one
+const char* const kSilent = "6";
 
 std::set<ActivityType> activities(bool with_device) {
   std::set<ActivityType> wanted = {ActivityType::CPU};
@@ -51,6 +55,8 @@ void told(const char* what, const Call& call) {
 
 // made ready alone it would have a device record from here on
 Kineto::Kineto(bool with_device, KinetoDetail detail) : with_device_(with_device), detail_(detail) {
+  // at any level that shows something it says when it begins and ends, amid the rows of the run
+  setenv("KINETO_LOG_LEVEL", kSilent, /*overwrite=*/0);
   start();
   cancel();
 }

@@ -72,6 +72,16 @@ void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
                 : std::filesystem::path(run_folder).lexically_normal().filename().string() + ".";
 }
 
+void RunTrace::expect(int64_t last) {
+  std::erase_if(ranges_, [&](const IterationRange& range) {
+    if (range.first <= last) return false;
+    note("no trace of iterations " + range_text(range.first, range.second) +
+         ", which trace.window asks for: with train.steps as it is iteration " +
+         std::to_string(last) + " is the last one");
+    return true;
+  });
+}
+
 std::optional<std::string> RunTrace::take_order() { return std::exchange(order_, std::nullopt); }
 
 int64_t RunTrace::follow(const std::string& order) {

@@ -30,6 +30,9 @@ class RunTrace {
   /// Where files go that the options name no folder for, and what they say of the run.
   void attach(const std::string& run_folder, trace::RecordedRun run);
 
+  /// `last`: the iteration that the run ends with at the latest. Windows behind it are said, once.
+  void expect(int64_t last);
+
   /// The window that the last begin_iteration() opened, or that goes on with another number, for
   /// follow() in the other processes of the run; once.
   std::optional<std::string> take_order();

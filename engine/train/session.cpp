@@ -160,6 +160,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
   }
   dir_.write_status(status_);
   trace_.attach(dir_.path(), recorded_run(trainer, dir_.path()));
+  const int64_t each = trainer.steps_per_iteration();
+  trace_.expect((options().steps + each - 1) / each);
   trainer_.stop_when([] { return SignalGuard::leave(); });
   if (trainer.placement().device.is_cuda()) reset_device_peak(), keep_refusals();
   // before warm-up, which would capture updates that are to be watched; its own are not told
@@ -208,6 +210,7 @@ RunOutcome Session::run() {
     watch_for_stalls();
     held_ = held_now(0);
     if (!sinks_note_.empty()) say(sinks_note_);
+    tell_traces();
     if (resumed_at_ >= 0 && trainer_.forgets_replay())
       say("the replay was not saved (train.save_replay=false): it begins empty");
     warm_up();

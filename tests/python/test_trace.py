@@ -187,7 +187,9 @@ def test_the_environment_says_a_window_in_place_of_the_settings(engine, tmp_path
 def test_torchs_profiler_is_in_the_same_file_on_the_same_clock(engine, tmp_path):
     run = tmp_path / "run"
     # a network that is no panel's goes through torch's operations
-    train(engine, run, "ppo.fused=false", env={"MAGLEV_TRACE": "7-8", "MAGLEV_TRACE_MODE": "full"})
+    done = train(engine, run, "ppo.fused=false", env={"MAGLEV_TRACE": "7-8", "MAGLEV_TRACE_MODE": "full"})
+    # nor are there lines of torch's amid those of the run
+    assert "profiler_start" not in done.stdout + done.stderr
     trace = read(run / "traces" / "iter_7-8.json.gz")
     assert trace["maglev"]["mode"] == "full"
     ours = [e for e in spans(trace) if e.get("cat") == "stage" and e["name"] == "update"]
@@ -239,6 +241,17 @@ def test_a_bad_window_is_one_clear_error(window, engine, tmp_path):
         assert done.returncode != 0
         assert f"[trace] {where} must be iterations such as 50-55" in done.stderr
         assert not run.exists()
+
+
+def test_a_window_that_cannot_come_is_told_before_training(engine, tmp_path):
+    run = tmp_path / "run"
+    # 100 iterations
+    train(engine, run, "trace.window=99-101,102-103,200", "train.warmup=1")
+    log = (run / "log.txt").read_text()
+    for window in ("102-103", "200"):
+        told = f"no trace of iterations {window}, which trace.window asks for: with train.steps as it is iteration 100 is"
+        assert log.count(told) == 1 and log.index(told) < log.index("warming up")
+    assert [t for t in traces(run) if t.endswith("gz")] == ["iter_99-100.json.gz"]
 
 
 def test_a_bad_mode_is_one_clear_error(engine, tmp_path):

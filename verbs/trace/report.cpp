@@ -56,19 +56,18 @@ int64_t self_sum(const std::vector<NamedTime>& rows) {
 
 // a table of what has names: on devices, on processors, calls of the runtime
 struct NamedSection {
-  const char* title;
-  const char *one, *many;  // "kernel", "kernels"
-  const char* counted;     // "launches"
+  const char *title, *heading;  // "On devices", "kernel"
+  const char *counted, *thing;  // "launches", "kernel": how often it was, of how many
   const std::vector<NamedTime>& rows;
   int64_t whole;  // ns that shares are of
 };
 
 std::array<NamedSection, 3> named_sections(const Analysis& a) {
   return {
-      NamedSection{"On devices", "kernel", "kernels", "launches", a.kernels, self_sum(a.kernels)},
-      NamedSection{"On processors", "operation", "operations", "calls", a.operations,
+      NamedSection{"On devices", "kernel", "launches", "kernel", a.kernels, self_sum(a.kernels)},
+      NamedSection{"On processors", "operation", "calls", "operation", a.operations,
                    self_sum(a.operations)},
-      NamedSection{"Calls of the device's runtime", "call", "functions", "calls", a.calls, a.wall}};
+      NamedSection{"Calls of the device's runtime", "call", "calls", "function", a.calls, a.wall}};
 }
 
 // "3000 launches of 75 kernels, 50.0 an iteration"
@@ -77,8 +76,8 @@ std::string count_text(const NamedSection& section, const std::vector<NamedTime>
   uint64_t calls = 0;
   for (const NamedTime& row : rows) calls += row.calls;
   std::string text = std::to_string(calls) + " " + section.counted + " of " +
-                     std::to_string(rows.size()) + " " +
-                     (rows.size() == 1 ? section.one : section.many);
+                     std::to_string(rows.size()) + " " + section.thing +
+                     (rows.size() == 1 ? "" : "s");
   if (iterations) text += printed(", %.1f an iteration", double(calls) / double(iterations));
   return text;
 }
@@ -313,7 +312,7 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
     if (section.rows.empty()) continue;
     heading(text, section.title);
     text += count_text(section, section.rows, analysis.iterations) + "\n" +
-            named_table(section.rows, section.one, double(section.whole), top, analysis.origin,
+            named_table(section.rows, section.heading, double(section.whole), top, analysis.origin,
                         terminal);
   }
   if (!analysis.copies.empty()) heading(text, "Copies"), text += copies_text(analysis, terminal);
@@ -339,9 +338,10 @@ std::string only_text(const std::string& path, const Analysis& analysis, const s
     found = true;
     const auto sum = double(self_sum(rows));
     heading(text, std::string(section.title) + ", names with \"" + only + "\"");
-    text += count_text(section, rows, analysis.iterations) + ": " + time_text(sum) + ", " +
-            share_text(sum, double(section.whole)) + "\n" +
-            named_table(rows, section.one, double(section.whole), top, analysis.origin, terminal);
+    text +=
+        count_text(section, rows, analysis.iterations) + ": " + time_text(sum) + ", " +
+        share_text(sum, double(section.whole)) + "\n" +
+        named_table(rows, section.heading, double(section.whole), top, analysis.origin, terminal);
   }
   return found ? text : text + "\nno name has \"" + only + "\" in it\n";
 }

@@ -27,8 +27,8 @@ std::string report_json(const std::string& path, const Analysis& analysis, const
 
 /// A line of JSON with its end, so that a file of them is the history of a run's speed: {"date",
 /// "file", "what", "note", "doubts", "iterations", "seconds_per_iteration", "stages", "copies",
-/// "devices", "launches_per_iteration"}. Times and bytes are of one iteration, or of all where there
-/// is none; stages' are what lies in no stage inside them; devices' are shares of the time.
+/// "devices", "launches_per_iteration"}. Times and bytes are of one iteration, or of all where
+/// there is none; stages' are what lies in no stage inside them; devices' are shares of the time.
 std::string log_line(const std::string& path, const std::string& note, const Analysis& analysis);
 
 }  // namespace maglev::verbs::trace
