@@ -170,8 +170,8 @@ std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext
   const int64_t in_rows = context.device.is_cpu() ? 2 : 0;
   const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) + in_rows : 4);
   std::vector<MemoryPart> parts{
-      {"parameters", kF32 * parameters},
-      {"gradients and optimiser", kF32 * copies * parameters},
+      {"parameters", kF32 * parameters, kF32 * parameters},
+      {"gradients and optimiser", kF32 * copies * parameters, kF32 * 2 * parameters},
       {"activations of an update",
        (fused ? fused_bytes(o, shape, context) : kF32 * update_elements(o, shape)) +
            pictured_bytes(o, context.spec)}};

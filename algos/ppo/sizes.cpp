@@ -259,7 +259,7 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t rows = sequences ? (shard + kPanelRows - 1) / kPanelRows * kPanelRows : shard;
   const int64_t acting = sequences ? threads * kPanelRows * kept : 0;
   std::vector<MemoryPart> parts{
-      {"parameters and optimiser", (3 + pairs) * kF32 * parameters},
+      {"parameters and optimiser", (3 + pairs) * kF32 * parameters, 3 * kF32 * parameters},
       // and one rounded, where others add it
       {"gradients", (lanes * kF32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",

@@ -159,9 +159,11 @@ std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext
   const int64_t update = panels ? panel_update_elements(o, shape, layout, threads,
                                                         context.precision == Precision::bf16)
                                 : update_elements(o, shape, layout);
-  std::vector<MemoryPart> parts{{"parameters and targets", kF32 * (layout.size() + q)},
-                                {"gradients and optimiser", kF32 * 3 * layout.size()},
-                                {"activations of an update", kF32 * update}};
+  const int64_t weights = kF32 * (layout.size() + q), moments = kF32 * 2 * layout.size();
+  std::vector<MemoryPart> parts{
+      {"parameters and targets", weights, weights},
+      {"gradients and optimiser", kF32 * layout.size() + moments, moments},
+      {"activations of an update", kF32 * update}};
   for (const MemoryPart& part : policy_memory(o, context)) parts.push_back(part);
   return parts;
 }

@@ -132,6 +132,7 @@ std::string joined_notes(const std::string& first, const std::string& second);
 struct MemoryPart {
   std::string name;
   int64_t bytes = 0;
+  int64_t state = 0;  ///< of them what a checkpoint holds: weights and what optimisers remember
 };
 
 /// What a stage of an iteration computes, all its rows and updates together.

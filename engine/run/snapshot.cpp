@@ -1,11 +1,25 @@
 #include "engine/run/snapshot.h"
 
 #include <ATen/ATen.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/CPUAllocator.h>
 
 #include "base/core/error.h"
 
 namespace maglev {
+namespace {
+
+at::Tensor copy_of(const at::Tensor& value) {
+  if (!value.device().is_cpu()) return value.detach().clone();
+  // straight from malloc: the cache of tensors would keep it once it is gone
+  const at::Tensor copy(at::detail::empty_generic(value.sizes(), c10::GetDefaultCPUAllocator(),
+                                                  c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                  value.scalar_type(), std::nullopt));
+  return copy.copy_(value.detach());
+}
+
+}  // namespace
 
 class StateSnapshot::Saver : public StateVisitor {
  public:
@@ -13,7 +27,7 @@ class StateSnapshot::Saver : public StateVisitor {
 
  private:
   void visit_tensor(const std::string&, at::Tensor& value) override {
-    to_.tensors_.push_back(value.detach().clone());
+    to_.tensors_.push_back(copy_of(value));
   }
   void visit_integer(const std::string&, int64_t& value) override {
     to_.integers_.push_back(value);

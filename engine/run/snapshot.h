@@ -13,7 +13,8 @@ namespace maglev {
 
 class StateSnapshot {
  public:
-  /// Copies everything `visit` names; tensors stay on their devices.
+  /// Copies everything `visit` names; tensors stay on their devices. On a processor their memory
+  /// goes back to the system with this.
   explicit StateSnapshot(const std::function<void(StateVisitor&)>& visit);
 
   /// Writes every value back in place. `visit` must name what it named before, in the same order.

@@ -52,6 +52,7 @@ int64_t pinned_columns(const std::vector<int64_t>& row_bytes, int64_t rows) {
 struct Planned {
   MemoryPlan memory;
   int64_t replay = 0, capacity = 0, rows = 0;  ///< bytes; rows of the ring; rows of a time step
+  int64_t state = 0;  ///< bytes of what learns and of environments that a checkpoint holds
 };
 
 // members of the league that act with networks of their own
@@ -76,13 +77,14 @@ void add_part(MemoryPlan& memory, const std::string& name, int64_t bytes) {
   if (bytes > 0) memory.parts.push_back({name, bytes});
 }
 
-void add_environments(MemoryPlan& memory, const Experiment& experiment,
-                      const Placement& placement) {
+void add_environments(Planned& result, const Experiment& experiment, const Placement& placement) {
+  MemoryPlan& memory = result.memory;
   const EnvEntry& env = experiment.env();
   const int64_t states = experiment.run.env_count / placement.processes *
                          int64_t(env.slot_bytes(experiment.env_params()));
   const auto assets = int64_t(env.asset_bytes(experiment.env_params()));
   memory.environments = states + assets;
+  result.state += states;
   add_part(memory, "environments", states);
   if (placement.processes > 1 && placement.device.is_cpu()) {
     const int64_t shared =
@@ -94,12 +96,16 @@ void add_environments(MemoryPlan& memory, const Experiment& experiment,
 }
 
 // what learns, and whoever else acts with networks of its own
-void add_networks(MemoryPlan& memory, const Experiment& experiment, const AlgoContext& context) {
+void add_networks(Planned& result, const Experiment& experiment, const AlgoContext& context) {
+  MemoryPlan& memory = result.memory;
   const RunOptions& run = experiment.run;
   const AlgoEntry& algo = experiment.algo();
   std::vector<MemoryPart> learner;
   if (algo.memory) learner = algo.memory(experiment.algo_options(), context);
-  for (const MemoryPart& part : learner) add_part(memory, part.name, part.bytes);
+  for (const MemoryPart& part : learner) {
+    add_part(memory, part.name, part.bytes);
+    result.state += part.state;
+  }
   const auto policy_bytes = [&](const AlgoContext& acting) {
     return bytes_of_all(algo.policy_memory ? algo.policy_memory(experiment.algo_options(), acting)
                                            : learner);
@@ -165,14 +171,28 @@ void add_rollout(MemoryPlan& memory, const Experiment& experiment, const Placeme
   add_part(memory, "rollout", there);
 }
 
+// the copy of all that warming up changes, beside what it learns with; where a replay has nothing
+// to learn from as yet, less is held then than later
+void add_warm_up(Planned& result, const Experiment& experiment, const Placement& placement,
+                 const DataPlan& plan, const RolloutShape& window) {
+  const RunOptions& run = experiment.run;
+  const bool captured = placement.device.is_cuda() && plan.capturable && run.graph.value_or(true);
+  if (run.warmup == 0 && !captured) return;
+  const bool collects = plan.replay && run.dataset.empty();
+  const int64_t steps = run.warmup * window.T * window.rows * placement.processes;
+  if (collects && updates_due(*plan.replay, steps) == 0) return;
+  add_part(result.memory, "state before a warm-up",
+           result.state + (plan.replay ? 0 : result.memory.collected));
+}
+
 Planned planned(const Experiment& experiment, const Placement& placement) {
   ThreadPool pool(placement.threads);
   const AlgoContext context = context_of(experiment, placement, pool);
   Planned result{.rows = context.rows};
   MemoryPlan& memory = result.memory;
   memory.processes = placement.processes;
-  add_environments(memory, experiment, placement);
-  add_networks(memory, experiment, context);
+  add_environments(result, experiment, placement);
+  add_networks(result, experiment, context);
   const AlgoEntry& algo = experiment.algo();
   if (algo.plan) {
     const DataPlan plan = algo.plan(experiment.algo_options(), context);
@@ -189,6 +209,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     }
     if (!plan.replay || placement.device.is_cuda())
       add_rollout(memory, experiment, placement, plan, window);
+    add_warm_up(result, experiment, placement, plan, window);
     if (placement.device.is_cuda()) add_part(memory, "libraries", kLibraries);
   }
   std::stable_sort(memory.parts.begin(), memory.parts.end(),

@@ -97,6 +97,7 @@ class PeakWatch {
     small.settings.insert(small.settings.end(), run.small.begin(), run.small.end());
     const auto experiment = experiment_of(small);
     Trainer trainer(*experiment, placement);
+    trainer.warm_up();
     for (int i = 0; i < run.iterations; ++i) trainer.iterate();
   }
   const auto experiment = experiment_of(run);
@@ -104,6 +105,7 @@ class PeakWatch {
   const int64_t before = bytes_in_use();
   PeakWatch watch;
   Trainer trainer(*experiment, placement);
+  trainer.warm_up();
   for (int i = 0; i < run.iterations; ++i) trainer.iterate();
   const double peak = double(watch.end() - before), planned = double(plan.total());
   std::fprintf(stderr, "had %.2f MiB, %.3f of the plan; %s\n", peak / (1 << 20), peak / planned,
@@ -132,6 +134,16 @@ TEST_F(Planned, memory_of_a_wide_network_is_what_it_takes_once_its_weights_are_d
                                 "cartpole",
                                 {"ppo.network.hidden=[2048,2048]", "env.count=8", "ppo.rollout=32",
                                  "ppo.epochs=1", "ppo.minibatch=256"},
+                                {"ppo.network.hidden=[64,64]"},
+                                2}),
+              testing::ExitedWithCode(0), "had ");
+}
+
+TEST_F(Planned, memory_of_a_warm_up_is_what_it_takes) {
+  EXPECT_EXIT(compare_and_exit({"ppo",
+                                "cartpole",
+                                {"ppo.network.hidden=[2048,2048]", "env.count=8", "ppo.rollout=32",
+                                 "ppo.epochs=1", "ppo.minibatch=256", "train.warmup=1"},
                                 {"ppo.network.hidden=[64,64]"},
                                 2}),
               testing::ExitedWithCode(0), "had ");
@@ -268,13 +280,36 @@ TEST(MemoryPlan, of_an_evaluation_is_that_of_a_policy_alone) {
   EXPECT_LT(part("evaluation"), part("weights to act with") + (int64_t(16) << 20));
 }
 
-TEST(MemoryPlan, of_a_captured_run_is_that_of_an_eager_one) {
+int64_t bytes_before_warm_up(const MemoryPlan& plan) {
+  for (const MemoryPart& p : plan.parts)
+    if (p.name == "state before a warm-up") return p.bytes;
+  return 0;
+}
+
+TEST(MemoryPlan, of_a_captured_run_is_that_of_an_eager_one_and_its_state_before) {
   const Placement gpu{.device = at::Device(at::kCUDA, 0), .threads = 1};
-  const auto total = [&](const char* graph) {
+  const auto plan = [&](const char* graph) {
     const auto experiment = experiment_of({"ppo", "cartpole", {"env.count=4096", graph}});
-    return plan_memory(*experiment, gpu).total();
+    return plan_memory(*experiment, gpu);
   };
-  EXPECT_EQ(total("train.graph=on"), total("train.graph=off"));
+  const MemoryPlan captured = plan("train.graph=on"), eager = plan("train.graph=off");
+  EXPECT_GT(bytes_before_warm_up(captured), captured.collected);
+  EXPECT_EQ(captured.total(), eager.total() + bytes_before_warm_up(captured));
+}
+
+TEST(MemoryPlan, of_a_warm_up_has_the_state_twice_where_it_learns) {
+  const auto plan = [](const char* algo, const char* env, const char* warmup) {
+    const auto experiment = experiment_of({algo, env, {warmup}});
+    return plan_memory(*experiment, {.device = at::kCPU, .threads = 1});
+  };
+  const MemoryPlan cold = plan("ppo", "cartpole", "train.warmup=0"),
+                   warm = plan("ppo", "cartpole", "train.warmup=1");
+  EXPECT_EQ(bytes_before_warm_up(cold), 0);
+  EXPECT_GT(bytes_before_warm_up(warm), warm.collected);
+  EXPECT_EQ(warm.total(), cold.total() + bytes_before_warm_up(warm));
+  // a replay is empty then, until its first steps are there
+  EXPECT_EQ(bytes_before_warm_up(plan("tdmpc2", "pendulum", "train.warmup=1")), 0);
+  EXPECT_GT(bytes_before_warm_up(plan("tdmpc2", "pendulum", "train.warmup=1000000")), 0);
 }
 
 // layers of trunks leave 16 bits a number; what norms and embeddings of the prover leave stays f32
