@@ -248,7 +248,9 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   // what convolutions leave, with what their kernels work in; fitted
   constexpr double kConvolved = 1.12;
   const RowCost cost = network.cost();
-  const int64_t images = int64_t(kConvolved * double(cost.seen + cost.convolved + cost.passing));
+  const auto images = [&](int64_t numbers) {
+    return rounded_bytes(context) * int64_t(kConvolved * double(numbers));
+  };
   // in pairs each weight twice, straight and turned, and each activation, both ways
   const int64_t pairs = takes_pairs(o, context, network) ? 1 : 0;
   // whole sequences fill panels that keep what is observed, and have their gradients where what they
@@ -258,12 +260,15 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
       dense_bytes(cost, copies, context) + (sequences ? observed_bytes(context) : 0);
   const int64_t rows = sequences ? (shard + kPanelRows - 1) / kPanelRows * kPanelRows : shard;
   const int64_t acting = sequences ? threads * kPanelRows * kept : 0;
+  // on the way back, through convolutions or the layer behind them
+  const int64_t back = std::max(kF32 * cost.scratch + rows * images(cost.passing),
+                                kF32 * (cost.widest + rows * cost.returned));
   std::vector<MemoryPart> parts{
       {"parameters and optimiser", (3 + pairs) * kF32 * parameters, 3 * kF32 * parameters},
       // and one rounded, where others add it
       {"gradients", (lanes * kF32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
-       acting + working * (kF32 * cost.scratch + rows * (kept + rounded_bytes(context) * images))},
+       acting + working * (rows * (kept + images(cost.seen + cost.convolved)) + back)},
       {"rounded weights", rounded_weights(context) * parameters},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid

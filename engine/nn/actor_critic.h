@@ -54,6 +54,9 @@ struct RowCost {
   int64_t scratch = 0;
   /// Of the outputs those that are kept in 16 bits where a run's precision is bf16 or fp16.
   int64_t rounded = 0;
+  /// Of the layer behind convolutions that has the most weights: these, whose gradient is made
+  /// before it is added, and what comes back through it of a row. Meanwhile nothing is `passing`.
+  int64_t widest = 0, returned = 0;
   RowCost operator+(const RowCost& other) const {
     return {multiply_adds + other.multiply_adds,
             outputs + other.outputs,
@@ -62,7 +65,9 @@ struct RowCost {
             seen + other.seen,
             passing > other.passing ? passing : other.passing,
             scratch > other.scratch ? scratch : other.scratch,
-            rounded + other.rounded};
+            rounded + other.rounded,
+            widest > other.widest ? widest : other.widest,
+            returned > other.returned ? returned : other.returned};
   }
 };
 /// Of layers that use each of these parameters once a row.

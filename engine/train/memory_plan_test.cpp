@@ -181,6 +181,21 @@ TEST_F(Planned, memory_of_wide_convolutions_is_what_they_take) {
       testing::ExitedWithCode(0), "had ");
 }
 
+// the gradient of the layer behind convolutions is made beside where it is added
+TEST_F(Planned, memory_of_a_wide_layer_behind_convolutions_is_what_it_takes) {
+  EXPECT_EXIT(
+      compare_and_exit({"ppo",
+                        "minatar_breakout",
+                        {"env.count=16", "ppo.rollout=16", "ppo.epochs=1", "ppo.minibatch=256",
+                         "ppo.shard_rows=64", "ppo.network.kind=cnn", "ppo.network.activation=relu",
+                         "ppo.network.shared=true", "ppo.network.cnn.channels=[32,64,64]",
+                         "ppo.network.hidden=[1024]", "ppo.network.critic_hidden=[64]"},
+                        {"ppo.network.hidden=[16]"},
+                        2,
+                        /*threads=*/1}),
+      testing::ExitedWithCode(0), "had ");
+}
+
 TEST_F(Planned, memory_of_convolutions_is_what_they_take) {
   for (const char* winograd : {"true", "false"})
     EXPECT_EXIT(compare_and_exit({"ppo",

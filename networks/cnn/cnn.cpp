@@ -158,6 +158,10 @@ class ConvTrunk : public Trunk {
       // a library's layer goes back from gradients that ReLU has masked by itself
       cost.passing = std::max(cost.passing, out * (tiles ? 1 : 2) + (first ? 0 : in));
     }
+    for (const auto& layer : dense_) {
+      cost.widest = std::max(cost.widest, layer.weight.numel());
+      cost.returned = std::max(cost.returned, layer.weight.size(1));
+    }
     return cost;
   }
 
