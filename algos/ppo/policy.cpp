@@ -90,6 +90,13 @@ at::Tensor PpoPolicy::log_probs(const TimeStep& step) {
   return category_log_probs(action, {out.logits, {}, step.mask});
 }
 
+std::optional<Normals> PpoPolicy::normals(const TimeStep& step) {
+  if (network_context_.spec.action.discrete() || remembers()) return std::nullopt;
+  c10::InferenceMode guard;
+  const auto out = forward(*network_, step.obs, {.policy = true, .value = false});
+  return Normals{out.logits, network_->log_std().unsqueeze(0).expand_as(out.logits)};
+}
+
 std::optional<StepOutputs> PpoPolicy::evaluate(const StepInputs& inputs) {
   c10::InferenceMode guard;
   const EnvSpec& spec = network_context_.spec;

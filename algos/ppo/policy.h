@@ -31,6 +31,8 @@ class PpoPolicy : public Policy {
   std::vector<std::string> carry_names() const override;
   /// Undefined where the network remembers: a step alone does not say.
   at::Tensor log_probs(const TimeStep& step) override;
+  /// None where the network remembers.
+  std::optional<Normals> normals(const TimeStep& step) override;
   std::optional<Explanation> explain(const ActedStep& acted, std::optional<Asked> asked) override;
   /// Of categories their log_probs, else mean and log_std. The value too, unless its inputs are
   /// shown to critics alone.

@@ -49,6 +49,11 @@ struct StepOutputs {
   Carry carry = {};  ///< what act leaves
 };
 
+/// Independent normals that numbers are drawn from, before bounds clip them.
+struct Normals {
+  at::Tensor mean, log_std;  ///< [rows, dims] f32
+};
+
 /// Holds no gradients, no optimiser and nothing of a learner's size.
 class Policy {
  public:
@@ -73,6 +78,13 @@ class Policy {
   virtual at::Tensor log_probs(const TimeStep& step) {
     (void)step;
     return {};
+  }
+
+  /// What act would draw numbers from at temperature 1. Changes nothing, any number of threads at
+  /// once. None where actions are categories, are drawn from something else, or it cannot tell.
+  virtual std::optional<Normals> normals(const TimeStep& step) {
+    (void)step;
+    return std::nullopt;
   }
 
   /// act in mode mean as a function of tensors: writes nothing, keeps nothing. Under AtenOnly

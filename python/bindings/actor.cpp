@@ -105,6 +105,18 @@ at::Tensor Actor::log_probs(const std::vector<at::Tensor>& obs, const at::Tensor
   return policy_->log_probs(step_of(obs, mask, {}));
 }
 
+std::optional<Normals> Actor::normals(const std::vector<at::Tensor>& obs, const at::Tensor& mask) {
+  if (!policy_) return std::nullopt;
+  const OneAtATime turn(*busy_);
+  const Claim claim;
+  const at::NoGradGuard no_grad;
+  const c10::OptionalDeviceGuard guard(device());
+  auto found = policy_->normals(step_of(obs, mask, {}));
+  // the caller's own, for gradients of what comes of them
+  if (found) found = Normals{found->mean.clone(), found->log_std.clone()};
+  return found;
+}
+
 at::Tensor Actor::value(const std::vector<at::Tensor>& obs, const at::Tensor& mask) {
   if (!policy_ || !policy_->initial_carry(1).parts.empty()) return {};
   const OneAtATime turn(*busy_);

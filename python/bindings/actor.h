@@ -44,6 +44,8 @@ class Actor {
                  const at::Tensor& is_first);
   /// What act would draw from, as Policy::log_probs. Undefined where it cannot tell.
   at::Tensor log_probs(const std::vector<at::Tensor>& obs, const at::Tensor& mask);
+  /// What act would draw numbers from, as Policy::normals.
+  std::optional<Normals> normals(const std::vector<at::Tensor>& obs, const at::Tensor& mask);
   /// The return that a critic expects which sees what the policy sees, [rows] f32: the figure
   /// "value" of Policy::evaluate. Undefined where it gives none, or remembers rows.
   at::Tensor value(const std::vector<at::Tensor>& obs, const at::Tensor& mask);

@@ -348,6 +348,14 @@ void bind_actors(py::module_& m) {
              const py::gil_scoped_release unlocked;
              return maybe(a.log_probs(obs, tensor_of(mask)));
            })
+      .def("normals",
+           [](Actor& a, const Tensors& obs,
+              const MaybeTensor& mask) -> std::optional<std::pair<at::Tensor, at::Tensor>> {
+             const py::gil_scoped_release unlocked;
+             const auto found = a.normals(obs, tensor_of(mask));
+             if (!found) return std::nullopt;
+             return std::pair(found->mean, found->log_std);
+           })
       .def("value",
            [](Actor& a, const Tensors& obs, const MaybeTensor& mask) {
              const py::gil_scoped_release unlocked;

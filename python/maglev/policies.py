@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch.distributions import Independent, Normal
 
 from maglev import _engine
 from maglev.environments import Envs, Observation, Spec, actions_of, columns_of
@@ -118,6 +119,19 @@ class Policy:
         columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
         found = self._engine.log_probs(columns, mask)
         return found[0] if single and found is not None else found
+
+    def normal(self, obs: Observation, info: dict | None = None) -> Independent | None:
+        """What act draws numbers from at temperature 1, before it clips them: its log_prob(action) of what act gave with
+        clip=False, and its entropy(), are [rows] f32, one number for one observation, as PPO's loss has them. None where
+        actions are categories (log_probs is of those), or who acts draws from something else or cannot tell: PPO's
+        policies can, but for those with ppo.network.memory.
+        """
+        columns, mask, _, single = self._rows(columns_of(self.spec, obs), (info or {}).get("mask"), None)
+        found = self._engine.normals(columns, mask)
+        if found is None:
+            return None
+        mean, log_std = (part[0] if single else part for part in found)
+        return Independent(Normal(mean, log_std.exp()), 1)
 
     def value(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
         """The return that its critic expects: [rows] f32, one number for one observation; discounted, and of rewards as

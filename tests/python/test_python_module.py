@@ -628,6 +628,23 @@ def test_actions_that_are_numbers_are_within_their_bounds(swing):
     assert envs[0].player(swing).act().abs().max() <= 2
 
 
+def test_a_policy_tells_the_normal_that_its_numbers_are_drawn_from(swing, cart):
+    rows = torch.randn(20_000, 3)
+    normal = swing.policy().normal(rows)
+    mean, std = normal.base_dist.mean, normal.base_dist.stddev
+    torch.testing.assert_close(mean, swing.policy().act(rows, clip=False), rtol=1e-4, atol=1e-4)
+    # as it was set, but for a few updates
+    assert (std.log() - 1).abs().max() < 0.2
+    drawn = swing.policy(mode="sample").act(rows, clip=False)
+    z = (drawn - mean) / std
+    assert abs(float(z.mean())) < 0.05 and abs(float(z.std()) - 1) < 0.05
+    expected = (-0.5 * z.square() - std.log() - 0.5 * np.log(2 * np.pi)).sum(1)
+    torch.testing.assert_close(normal.log_prob(drawn), expected)
+    torch.testing.assert_close(normal.entropy(), (std.log() + 0.5 + 0.5 * np.log(2 * np.pi)).sum(1))
+    assert swing.policy().normal(rows[0]).log_prob(drawn[0]).shape == ()
+    assert cart.policy().normal(torch.zeros(1, 4)) is None and swing.policy().log_probs(rows) is None
+
+
 def test_a_policy_has_the_value_that_is_exported(cart):
     policy = cart.policy()
     rows = torch.tensor([[0.0, 0.0, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0]])
