@@ -817,14 +817,14 @@ def test_settings_are_listed():
     assert maglev.settings("ppo", "cartpole", bare=True) != settings
 
 
-def python_blocks():
-    return re.findall(r"```python\n(.*?)```", (HOME / "docs" / "python.md").read_text(), re.S)
+def python_blocks(page):
+    return re.findall(r"```python\n(.*?)```", (HOME / "docs" / page).read_text(), re.S)
 
 
-@pytest.mark.parametrize("program", ["docs", "example"])
+@pytest.mark.parametrize("program", ["python.md", "from_other_libraries.md", "example"])
 def test_what_the_page_shows_runs(program, tmp_path):
-    if program == "docs":
-        (tmp_path / "page.py").write_text("\n".join(python_blocks()))
+    if program != "example":
+        (tmp_path / "page.py").write_text("\n".join(python_blocks(program)))
         command = [sys.executable, "page.py"]
     else:
         command = [sys.executable, HOME / "examples" / "python" / "ppo.py", "--steps", "30000"]
