@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,12 +83,18 @@ struct TaskSpec {
   int64_t max_steps = 0;    ///< episode limit
 };
 
+/// Which of EnvSpec::events count games, one a game, as the first agent sees their end.
+struct GameEvents {
+  int32_t won = 0, drawn = 0, lost = 0;
+};
+
 struct EnvSpec {
   std::vector<ObsColumn> observations = {};
   ActionSpec action = {};
   int64_t max_steps = 0;  ///< episode limit after which it is truncated; 0: none
   std::vector<std::string> events =
       {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
+  std::optional<GameEvents> games = {};  ///< none: episodes are no games that are won or lost
   /// Empty: one task. Else an i32 column `task` of shape {1} says which one a row belongs to.
   std::vector<TaskSpec> tasks = {};
   double solved_at = 0;   ///< mean return at which the field calls it solved; 0: no such figure

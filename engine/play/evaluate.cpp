@@ -100,9 +100,16 @@ class EpisodeTally {
     summarise(result_, lengths_);
     result_.steps = totals_.steps;
     const auto& events = envs_.spec().events;
-    for (size_t k = 0; k < events.size(); ++k)
+    for (size_t k = 0; k < events.size(); ++k) {
+      result_.events.emplace_back(events[k], totals_.events[k]);
       result_.events_per_1k.emplace_back(
           events[k], totals_.steps ? 1000 * totals_.events[k] / double(totals_.steps) : 0);
+    }
+    if (const auto& games = envs_.spec().games; games && !options_.against) {
+      const auto counted = [&](int32_t k) { return std::llround(totals_.events[k]); };
+      result_.wins = counted(games->won), result_.draws = counted(games->drawn);
+      result_.losses = counted(games->lost);
+    }
     return std::move(result_);
   }
 

@@ -50,9 +50,10 @@ struct EvalResult {
   int64_t given_up = 0;  ///< episodes that were to count and did not end
   /// Over finished episodes; NaN when none finished, or lives were told of instead.
   double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
-  std::vector<std::pair<std::string, double>> events_per_1k;
-  int64_t wins = 0, draws = 0, losses = 0;  ///< of the episodes, against a player
-  std::vector<double> returns;              ///< one an episode, by environment and then in time
+  std::vector<std::pair<std::string, double>> events, events_per_1k;  ///< totals; per 1,000 steps
+  /// Of the episodes, against a player, or where the environment counts games (EnvSpec::games).
+  int64_t wins = 0, draws = 0, losses = 0;
+  std::vector<double> returns;  ///< one an episode, by environment and then in time
   double seconds = 0;
 };
 

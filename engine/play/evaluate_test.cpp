@@ -8,9 +8,10 @@
 namespace maglev {
 namespace {
 
-EvalResult judged(const std::vector<std::string>& settings, const EvalOptions& options) {
+EvalResult judged(const std::vector<std::string>& settings, const EvalOptions& options,
+                  const char* env = "pendulum") {
   claim_threads();
-  Experiment experiment("ppo", "pendulum");
+  Experiment experiment("ppo", env);
   for (const auto& setting : settings) experiment.table().override_with(setting);
   const Placement placement{.device = at::kCPU, .threads = 1};
   ThreadPool pool(1);
@@ -36,6 +37,18 @@ TEST(Evaluate, episodes_within_the_limit_all_count) {
   EXPECT_EQ(r.given_up, 0);
   EXPECT_EQ(r.episodes, 7);
   EXPECT_EQ(r.length_mean, 20);
+}
+
+TEST(Evaluate, games_that_the_environment_counts_are_won_drawn_and_lost) {
+  const EvalResult r = judged({"env.opponent=strong"}, {.episodes = 40}, "hockey");
+  EXPECT_EQ(r.wins + r.draws + r.losses, r.episodes);
+  EXPECT_GT(r.losses, 0);
+  ASSERT_EQ(r.events.size(), r.events_per_1k.size());
+  EXPECT_EQ(r.events[1], (std::pair<std::string, double>("conceded", double(r.losses))));
+  for (size_t k = 0; k < r.events.size(); ++k)
+    EXPECT_NEAR(r.events_per_1k[k].second, 1000 * r.events[k].second / double(r.steps), 1e-9);
+  const EvalResult none = judged({"env.max_steps=20"}, {.episodes = 7});
+  EXPECT_EQ(none.wins + none.draws + none.losses, 0);
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ struct Hockey {
         .observations = {{.name = "vector", .dtype = DType::f32, .shape = {rink::kObservation}}},
         .action = {.low = std::vector<float>(n, -1.f), .high = std::vector<float>(n, 1.f)},
         .max_steps = p.max_steps ? p.max_steps : rink::mode_steps(p.mode),
-        .events = {"goals", "conceded", "timeouts", "touches", "shots"}};
+        .events = {"goals", "conceded", "timeouts", "touches", "shots"},
+        .games = GameEvents{.won = 0, .drawn = 2, .lost = 1}};
   }
 
   MAGLEV_HD static void reset(const Params& p, State& s, Rng& rng) {

@@ -111,8 +111,9 @@ py::dict totals_dict(const EpisodeTotals& t, const EnvSpec& spec) {
 }
 
 py::dict eval_dict(const EvalResult& r) {
-  py::dict events;
-  for (const auto& [name, value] : r.events_per_1k) events[name.c_str()] = value;
+  py::dict events, per_1k;
+  for (const auto& [name, value] : r.events) events[name.c_str()] = value;
+  for (const auto& [name, value] : r.events_per_1k) per_1k[name.c_str()] = value;
   py::dict d;
   d["seed"] = r.seed;
   d["envs"] = r.envs;
@@ -124,7 +125,8 @@ py::dict eval_dict(const EvalResult& r) {
   d["return_min"] = r.return_min;
   d["return_max"] = r.return_max;
   d["length_mean"] = r.length_mean;
-  d["events_per_1k"] = events;
+  d["events"] = events;
+  d["events_per_1k"] = per_1k;
   d["wins"] = r.wins;
   d["draws"] = r.draws;
   d["losses"] = r.losses;

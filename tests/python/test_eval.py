@@ -29,6 +29,23 @@ def test_a_result_that_cannot_be_kept_is_shown(run, engine):
     assert done.returncode == 0 and blocked.is_file(), done.stderr
 
 
+def test_games_against_an_environments_own_opponent_are_counted(engine, tmp_path):
+    done = engine("eval", "hockey", "random", "--episodes", 30, "--json", "env.opponent=strong")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["results"]
+    assert row["wins"] + row["draws"] + row["losses"] == row["episodes"] == 30
+    counted = row["events"]
+    assert [counted[name] for name in ("goals", "timeouts", "conceded")] == [row["wins"], row["draws"], row["losses"]]
+    assert row["losses"] > 0
+    for name, count in counted.items():
+        assert row["events_per_1k"][name] == pytest.approx(1000 * count / row["steps"])
+    shown = engine("eval", "hockey", "random", "--episodes", 30, "env.opponent=strong").stdout
+    assert " won " in shown and "against" not in shown
+    # no game of two players
+    shown = engine("eval", "cartpole", "random", "--episodes", 2).stdout
+    assert " won " not in shown
+
+
 def test_a_run_meets_a_checkpoint_that_stays_who_it_was(run, engine, tmp_path):
     small = ("env.count=8", "ppo.rollout=32", "ppo.network.hidden=[16]", "env.max_steps=20")
     begin = ("train", "ppo", "hockey_duel", "--bare", "--sinks", "jsonl", "--out", "new", "train.steps=512")

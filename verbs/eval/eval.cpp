@@ -106,8 +106,9 @@ struct EvalRequest {
 };
 
 nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
-  nlohmann::json events = nlohmann::json::object();
-  for (const auto& [name, value] : r.events_per_1k) events[name] = finite_or_null(value);
+  nlohmann::json events = nlohmann::json::object(), per_1k = nlohmann::json::object();
+  for (const auto& [name, value] : r.events) events[name] = finite_or_null(value);
+  for (const auto& [name, value] : r.events_per_1k) per_1k[name] = finite_or_null(value);
   return {{"actions", actions},
           {"seed", r.seed},
           {"envs", r.envs},
@@ -119,7 +120,8 @@ nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
           {"return_min", finite_or_null(r.return_min)},
           {"return_max", finite_or_null(r.return_max)},
           {"length_mean", finite_or_null(r.length_mean)},
-          {"events_per_1k", events},
+          {"events", events},
+          {"events_per_1k", per_1k},
           {"returns", r.returns},
           {"seconds", r.seconds}};
 }
@@ -196,7 +198,9 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
   const auto rivals = rivals_of(request.arguments, game);
   EvalOptions options = request.options;
   std::vector<std::string> headings{"actions"};
-  if (!rivals.empty()) headings.insert(headings.end(), {"against", ">won", ">drawn", ">lost"});
+  const bool games = !rivals.empty() || game.spec.games;
+  if (!rivals.empty()) headings.push_back("against");
+  if (games) headings.insert(headings.end(), {">won", ">drawn", ">lost"});
   headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : game.spec.events) headings.push_back(">" + event + "/1k");
   EvalResults results{.table = Table(headings)};
@@ -217,8 +221,10 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
       }
       if (rival) {
         row["against"] = rival->name();
-        row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
         cells.push_back(rival->name());
+      }
+      if (games) {
+        row["wins"] = r.wins, row["draws"] = r.draws, row["losses"] = r.losses;
         for (int64_t n : {r.wins, r.draws, r.losses}) cells.push_back(std::to_string(n));
       }
       cells.push_back(std::to_string(r.episodes));
