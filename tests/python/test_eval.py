@@ -29,6 +29,24 @@ def test_a_result_that_cannot_be_kept_is_shown(run, engine):
     assert done.returncode == 0 and blocked.is_file(), done.stderr
 
 
+def test_what_was_found_out_before_is_kept(run, engine):
+    words = ("eval", run, "--actions", "mean", "--json")
+    judged = json.loads(engine(*words, "--episodes", 4).stdout)
+    look = json.loads(engine(*words, "--episodes", 2, "env.max_steps=10").stdout)
+    kept = json.loads((run / "eval.json").read_text())
+    assert kept["results"] == look["results"] and kept["asked"]["episodes"] == 2 and "earlier" not in look
+    assert judged in kept["earlier"]
+    count = len(kept["earlier"])
+    assert engine(*words, "--episodes", 4).returncode == 0
+    kept = json.loads((run / "eval.json").read_text())
+    assert kept["asked"] == judged["asked"] and look in kept["earlier"] and len(kept["earlier"]) == count
+
+
+def test_the_seed_of_an_evaluation_is_a_flag(run, engine):
+    done = engine("eval", run, "seed=7")
+    assert done.returncode == 2 and "--seed 7" in done.stderr, done.stderr
+
+
 def test_games_against_an_environments_own_opponent_are_counted(engine, tmp_path):
     done = engine("eval", "hockey", "random", "--episodes", 30, "--json", "env.opponent=strong")
     assert done.returncode == 0, done.stderr

@@ -260,7 +260,7 @@ def test_a_player_of_an_environment_is_judged_like_a_run(engine):
         (rows[player],) = json.loads(done.stdout)["results"]
     energy = {name: row["events_per_1k"]["energy"] for name, row in rows.items()}
     assert energy["omniscient_seeker"] > 10 > 0 > energy["proxy_seeker"]
-    assert rows["random"]["actions"] == "scripted"
+    assert [rows[name]["actions"] for name in rows] == ["scripted", "scripted", "random"]
 
 
 def test_a_quantiliser_of_the_whole_is_its_base(study, engine):

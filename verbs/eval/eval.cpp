@@ -27,6 +27,7 @@
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/eval/dreams.h"
+#include "verbs/eval/kept.h"
 #include "verbs/eval/over_seeds.h"
 #include "verbs/json_number.h"
 #include "verbs/notes.h"
@@ -53,6 +54,7 @@ std::vector<ActMode> modes_of(Actions actions) {
   return {ActMode::mean, ActMode::sample};
 }
 
+constexpr size_t kMaxKeptBytes = size_t(1) << 30;
 // more than are taken: a pattern of the shell is answered as what it is
 constexpr size_t kMostEvalNames = 100'000;
 
@@ -236,6 +238,20 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
   return results;
 }
 
+/// What a judgement is of besides checkpoint and settings.
+nlohmann::json asked_of(const EvalRequest& request) {
+  const EvalOptions& options = request.options;
+  nlohmann::json asked{{"actions", name_of(request.actions)}, {"seed", options.seed}};
+  if (options.steps > 0) asked["steps"] = options.steps;
+  else asked["episodes"] = options.episodes;
+  if (options.envs > 0) asked["envs"] = options.envs;
+  if (const auto against = request.arguments.value("--against")) asked["against"] = *against;
+  if (request.temperature != 1) asked["temperature"] = request.temperature;
+  if (request.arguments.has("--imagine"))
+    asked["imagined"] = {request.length.seen, request.length.imagined};
+  return asked;
+}
+
 /// What people see: a line on what was judged, and the table.
 void show(const std::string& what, const EvalResults& results, const EvalOptions& options) {
   std::printf("%s\n", what.c_str());
@@ -247,10 +263,12 @@ void show(const std::string& what, const EvalResults& results, const EvalOptions
         long(results.given_up), long(options.longest_episode));
 }
 
-/// Whether the folder takes what was found out about its run.
-bool keep(const std::string& folder, const std::string& text) {
+/// Whether the folder takes what was found out about its run, beside what was found out before.
+bool keep(const std::string& folder, const nlohmann::json& report) {
+  const std::string path = folder + "/eval.json";
   try {
-    write_atomic(folder + "/eval.json", text);
+    const std::string before = path_exists(path) ? read_file(path, kMaxKeptBytes) : "";
+    write_atomic(path, with_earlier(report, before).dump(2) + "\n");
     return true;
   } catch (const Error& e) {
     std::fprintf(stderr, "maglev: the result above was not kept: %s\n", e.what());
@@ -348,6 +366,7 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
 
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};
+  report["asked"] = asked_of(request);
   if (!traced.settings().empty()) report["settings"] = traced.settings();
   const auto share = arguments.number("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
@@ -381,7 +400,7 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
     if (drawn) std::printf("drawn to %s\n", picture->c_str());
   }
   // a quantiliser is not the run
-  const bool kept = base || keep(folder, text);
+  const bool kept = base || keep(folder, report);
   tell(traced.finish({.run = folder,
                       .algorithm = trained.algo().name,
                       .environment = trained.env().name,
@@ -453,7 +472,8 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
   std::vector<Judged> all;
   // a script has one way to play
   if (std::ranges::find(scripted, name) != scripted.end())
-    all.push_back({"scripted", make_player(name, game_at(request.temperature), ActMode::sample)});
+    all.push_back({name == RandomPlayer::kRandom ? name : "scripted",
+                   make_player(name, game_at(request.temperature), ActMode::sample)});
   else
     for (ActMode mode : modes_of(request.actions)) {
       const float temperature = temperature_in(mode, request);
@@ -483,6 +503,10 @@ int run(const std::vector<std::string>& words) {
                                                                                   : Actions::both);
   const float temperature = play::temperature_given("eval", arguments).value_or(1);
   expect_drawn("eval", actions == Actions::mean ? ActMode::mean : ActMode::sample, temperature);
+  for (const std::string& setting : arguments.settings())
+    if (name_part(setting) == "seed")
+      throw Error("[eval] the seed of an evaluation is --seed " +
+                  setting.substr(setting.find('=') + 1) + "; leave out '" + setting + "'");
   if (arguments.has("--episodes") && arguments.has("--steps"))
     throw Error("[eval] --episodes and --steps each say how long to judge; give one of them");
   EvalOptions options;
