@@ -33,6 +33,20 @@ Matrix inverse_of(Matrix a) {
   return inverse;
 }
 
+Matrix multiplied(const Matrix& a, const Matrix& b) {
+  Matrix c(a.size(), std::vector<double>(b.size(), 0));
+  for (size_t i = 0; i < a.size(); ++i)
+    for (size_t k = 0; k < b.size(); ++k)
+      for (size_t j = 0; j < b.size(); ++j) c[i][j] += a[i][k] * b[k][j];
+  return c;
+}
+
+// of a difference between the two
+void add_pair(Matrix& to, const Meeting& m, double c) {
+  to[m.first][m.first] += c, to[m.second][m.second] += c;
+  to[m.first][m.second] -= c, to[m.second][m.first] -= c;
+}
+
 }  // namespace
 
 std::vector<Rating> ratings(size_t players, std::span<const Meeting> meetings) {
@@ -58,17 +72,20 @@ std::vector<Rating> ratings(size_t players, std::span<const Meeting> meetings) {
       strength[i] = next;
     }
   }
-  // curvature by the logarithms of strengths
-  Matrix curvature(players, std::vector<double>(players, 0));
+  // by the logarithms of strengths: the likelihood's curvature, and the variance of its slope
+  Matrix curvature(players, std::vector<double>(players, 0)), slope = curvature;
   const auto spread = [](double a, double b) { return a * b / ((a + b) * (a + b)); };
-  for (size_t i = 0; i < players; ++i) curvature[i][i] = spread(strength[i], 1);
+  for (size_t i = 0; i < players; ++i) curvature[i][i] = slope[i][i] = spread(strength[i], 1);
   for (const Meeting& m : meetings) {
-    const double c = double(m.games) * spread(strength[m.first], strength[m.second]);
-    curvature[m.first][m.first] += c, curvature[m.second][m.second] += c;
-    curvature[m.first][m.second] -= c, curvature[m.second][m.first] -= c;
+    const double decided = spread(strength[m.first], strength[m.second]);
+    add_pair(curvature, m, double(m.games) * decided);
+    // a draw is half of a game, never more nor less; where all were drawn one more is decided
+    const double drawn = double(m.draws) / double(m.games + 1);
+    add_pair(slope, m, double(m.games) * std::max(0., decided - drawn / 4));
   }
   // distances from the mean: what is unknown of all alike is no error
-  const Matrix covariance = inverse_of(curvature);
+  const Matrix inverse = inverse_of(curvature);
+  const Matrix covariance = multiplied(multiplied(inverse, slope), inverse);
   std::vector<double> shared, log_strength;
   for (const auto& row : covariance) shared.push_back(mean_of(row));
   for (double s : strength) log_strength.push_back(std::log(s));

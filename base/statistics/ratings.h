@@ -15,11 +15,15 @@ struct Meeting {
   size_t first, second;  ///< players
   int64_t games;
   double score;  ///< of the first: games won, and half of those drawn; 0 to games
+  int64_t draws = 0;
 };
 
 struct Rating {
-  double elo;    ///< 400 points are odds of ten to one; the players' mean is 1000
-  double error;  ///< standard error of its distance from the mean, by the likelihood's curvature
+  double elo;  ///< 400 points are odds of ten to one; the players' mean is 1000
+  /// Standard error of its distance from the mean: by the likelihood's curvature and by how far
+  /// scores spread, which is less in a game of many draws (a sandwich: White, "Maximum likelihood
+  /// estimation of misspecified models", 1982).
+  double error;
 };
 
 /// Of `players` players. One drawn game more of each against somebody in the middle is counted

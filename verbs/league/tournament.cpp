@@ -54,7 +54,8 @@ struct Place {
 std::vector<Place> standing_of(const std::vector<std::string>& names,
                                const std::vector<Score>& scores) {
   std::vector<Meeting> meetings;
-  for (const Score& s : scores) meetings.push_back({s.first, s.second, s.games(), s.points()});
+  for (const Score& s : scores)
+    meetings.push_back({s.first, s.second, s.games(), s.points(), s.draws});
   const auto rated = ratings(names.size(), meetings);
   std::vector<Place> places;
   for (size_t i = 0; i < names.size(); ++i)
