@@ -23,9 +23,11 @@
 #include "engine/device/refusal.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/env_title.h"
+#include "engine/train/first_update.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/recorded_run.h"
 #include "engine/train/session_sinks.h"
+#include "engine/train/store.h"
 #include "engine/train/timed.h"
 
 namespace maglev {
@@ -523,12 +525,18 @@ void Session::look_for_divergence() {
 
 void Session::tell_what_never_came() {
   const Report& report = trainer_.report();
+  const auto& replay = trainer_.algorithm().plan().replay;
+  // beside the last iteration's steps those of the one before are made
+  const int64_t asked = trainer_.step() - (options().overlap ? trainer_.steps_per_iteration() : 0);
+  const int64_t due = replay && options().dataset.empty() ? updates_due(*replay, asked) : 0;
+  const int64_t missed = due - trainer_.updates();
   if (trainer_.updates() == 0) {
-    const auto& replay = trainer_.algorithm().plan().replay;
-    warn("no update was made: nothing was learned" +
-         (replay && replay->first_steps > trainer_.step()
-              ? ", for the first one comes after " + by_thousands(replay->first_steps) + " steps"
-              : std::string()));
+    std::string why = why_no_update(trainer_.experiment(), trainer_.placement());
+    if (why.empty() && missed > 0) why = "the replay never held a sequence to learn from";
+    warn("no update was made: nothing was learned" + (why.empty() ? "" : ", for " + why));
+  } else if (missed > 0) {
+    warn(by_thousands(missed) + " of " + by_thousands(due) +
+         " updates that were due were not made: the replay held no sequence to learn from");
   }
   if (options().until_return < std::numeric_limits<double>::infinity() && !evaluation_ &&
       !std::isfinite(report.settled_return_mean()))

@@ -29,6 +29,7 @@
 #include "engine/train/evaluation.h"
 #include "engine/train/fastest_precision.h"
 #include "engine/train/few_rows.h"
+#include "engine/train/first_update.h"
 #include "engine/train/idle_settings.h"
 #include "engine/train/init_from.h"
 #include "engine/train/memory_plan.h"
@@ -194,6 +195,10 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);
     if (const std::string few = few_rows_note(experiment, placement); !few.empty())
       session.say(few);
+    if (const std::string why = why_no_update(experiment, placement); !why.empty())
+      session.say("no update will be made: " + why);
+    if (const std::string note = short_replay_note(experiment, placement); !note.empty())
+      session.say(note);
     session.say("memory: " + memory.text());
     if (!shrunk.empty()) session.say("memory: " + shrunk);
     const RunOutcome outcome = session.run();

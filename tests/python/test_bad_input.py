@@ -10,6 +10,7 @@ import sys
 
 import pytest
 from conftest import ENGINE, HOME
+from test_tdmpc2 import SMALL as TDMPC2
 
 SMALL = [
     "--bare",
@@ -461,9 +462,21 @@ def test_a_run_that_learned_nothing_says_so(engine, tmp_path):
     assert done.returncode == 0, done.stderr
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "no update was made: nothing was learned, for the first one comes after 1,000 steps" in log
+    assert log.index("no update will be made: the first one comes after 1,000 steps") < log.index("no update was made")
     until = engine(*words, tmp_path / "until", "dreamer.batch=2", "dreamer.length=4", "train.until_return=1e6", "env.count=1")
     assert until.returncode == 0, until.stderr
     assert "train.until_return was never asked" in (tmp_path / "until" / "log.txt").read_text()
+
+
+def test_updates_that_a_short_replay_kept_from_coming_are_counted(engine, tmp_path):
+    settings = ["env.count=8", "env.max_steps=20", "tdmpc2.seed_steps=160", "tdmpc2.updates_per_step=0.25"]
+    words = ["train", "tdmpc2", "hockey", "--bare", "--sinks", "jsonl", *TDMPC2, *settings, "tdmpc2.capacity=50"]
+    done = engine(*words, "train.steps=400", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    log = (tmp_path / "run" / "log.txt").read_text()
+    assert "the replay keeps 6 steps of each environment" in log and "tdmpc2.capacity=208 keeps enough" in log
+    # 40 at once, and one each 4 steps until the replay held no sequence any more
+    assert "of 100 updates that were due were not made" in log
 
 
 def test_a_models_size_takes_the_place_of_proven_widths(engine, tmp_path):
