@@ -24,7 +24,7 @@ constexpr int64_t kSettledEpisodes = 100;
 /// registered; absent figures (no episode ended) are NaN.
 struct MetricRow {
   int64_t step = 0;             ///< environment steps so far, all environments
-  double seconds = 0;           ///< since the run began, over resumes
+  double seconds = 0;           ///< since the run began, over resumes, without warm-ups
   double steps_per_second = 0;  ///< over this flush's interval
   int64_t episodes = 0;         ///< finished so far
   /// Over at least the last kSettledEpisodes finished episodes, or as many as there are; NaN before

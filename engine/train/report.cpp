@@ -195,7 +195,9 @@ std::optional<MetricRow> Report::next_row(bool wait) {
 void Report::restart_clocks() {
   times_ = {};
   if (from_.stages) from_.stages->take();
-  flushed_s_ = steady_s();
+  const double now_s = steady_s();
+  started_s_ += now_s - flushed_s_;
+  flushed_s_ = now_s;
 }
 
 double Report::settled_return_mean() const {

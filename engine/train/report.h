@@ -64,7 +64,7 @@ class Report {
   void expect_finite(int64_t step) const;
   /// The step of the last begin().
   int64_t flushed_step() const { return flushed_step_; }
-  /// The time until now is no iteration's.
+  /// The time since the last flush, or since the beginning, is none of the run's.
   void restart_clocks();
 
   /// Finished episodes so far, as of the last flush.

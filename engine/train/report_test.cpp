@@ -1,11 +1,14 @@
 #include "engine/train/report.h"
 
+#include <chrono>
 #include <limits>
+#include <thread>
 
 #include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
+#include "base/core/clock.h"
 #include "engine/data/rollout.h"
 #include "tests/errors.h"
 
@@ -32,6 +35,14 @@ TEST(Report, a_number_that_is_not_finite_since_the_last_flush_is_told_before_any
   obs[3][2][1] = 0;
   finite.look(rollout.batch());
   EXPECT_EQ(error_of([&] { report.expect_finite(36); }), "at 36");
+}
+
+TEST(Report, a_warm_up_is_no_part_of_the_runs_seconds) {
+  Report report(at::kCPU);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double ends_s = steady_s();
+  report.restart_clocks();
+  EXPECT_LE(report.seconds(), steady_s() - ends_s);
 }
 
 }  // namespace

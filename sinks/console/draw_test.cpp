@@ -429,6 +429,9 @@ TEST(View, steps_of_a_warm_up_are_none) {
   progress.step = 0, progress.iteration_step = 10, progress.warming = false;
   view.apply(progress, 3);
   EXPECT_EQ(view.step, 10);
+  // in the second that the warm-up did not take
+  EXPECT_DOUBLE_EQ(view.elapsed_s, 1);
+  EXPECT_DOUBLE_EQ(view.steps_per_second, 10);
 }
 
 TEST(View, a_resumed_run_counts_its_speed_from_where_it_resumed) {

@@ -79,8 +79,9 @@ void View::look_at_gpu(const MetricRow& next) {
 }
 
 void View::apply(const Progress& progress, double now_s) {
-  // steps that will be undone are none
+  // steps that will be undone are none, nor is the time they take
   if (progress.warming.load(std::memory_order_relaxed)) {
+    if (rows == 0) began_s_ = row_at_s_ = now_s;
     ++beats;
     return;
   }
