@@ -88,6 +88,8 @@ class MetricSink {
   virtual void note(const std::string&) {}
   /// A note that must not be missed: repeated where the run's end is told.
   virtual void warn(const std::string& text) { note(text); }
+  /// Why the run ends before its steps are done, where it does so of itself: told with its end too.
+  virtual void ends_early(const std::string& why) { note(why); }
   /// What was written so far survives a power cut when this returns.
   virtual void sync() {}
   /// The run ended: flush and close. `outcome` is "finished", "stopped" or an error.

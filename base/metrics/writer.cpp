@@ -64,6 +64,7 @@ void MetricWriter::push(MetricRow row) { enqueue(std::move(row)); }
 void MetricWriter::note(std::string text) { enqueue(Note{std::move(text), Weight::noted}); }
 void MetricWriter::tell(std::string text) { enqueue(Note{std::move(text), Weight::seen}); }
 void MetricWriter::warn(std::string text) { enqueue(Note{std::move(text), Weight::warning}); }
+void MetricWriter::ends_early(std::string why) { enqueue(Note{std::move(why), Weight::reason}); }
 void MetricWriter::reopen() { enqueue(Reopen{}); }
 
 void MetricWriter::enqueue(Item item) {
@@ -168,6 +169,7 @@ void MetricWriter::give(Seat& seat, const Item& item) {
     seat.last_step = std::max(seat.last_step, row->step);
   } else if (const auto* note = std::get_if<Note>(&item)) {
     if (note->weight == Weight::warning) sink.warn(note->text);
+    else if (note->weight == Weight::reason) sink.ends_early(note->text);
     else sink.note(note->text);
   } else {
     sink.sync();

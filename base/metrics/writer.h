@@ -53,6 +53,8 @@ class MetricWriter {
   void tell(std::string text);
   /// Likewise, and the summary repeats it.
   void warn(std::string text);
+  /// Why the run ends before its steps are done: a note that the summary repeats.
+  void ends_early(std::string why);
   /// Waits until every sink has had everything pushed so far and synced it; one that failed is
   /// tried again. Call it before a checkpoint is committed, so that a run which continues from
   /// there has all rows up to there.
@@ -70,8 +72,8 @@ class MetricWriter {
   static constexpr size_t kQueueRows = 4096;
 
  private:
-  /// What is more is also what is less: a warning must be seen.
-  enum class Weight { noted, seen, warning };
+  /// From `seen` on it is printed where no sink shows it.
+  enum class Weight { noted, reason, seen, warning };
   struct Note {
     std::string text;
     Weight weight;

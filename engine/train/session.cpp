@@ -503,7 +503,8 @@ void Session::reach(double mean, const std::string& what) {
   outcome_ = RunOutcome::finished;
   const std::string text = what + ", " + figure_text(mean) +
                            ", reached train.until_return=" + figure_text(options().until_return);
-  say(text + ": the run ends at step " + by_thousands(trainer_.step()));
+  writer_.ends_early(text);
+  log(text + ": the run ends at step " + by_thousands(trainer_.step()));
   remember(text);
 }
 

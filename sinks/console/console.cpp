@@ -95,7 +95,7 @@ volatile std::sig_atomic_t continued = 0;
 
 // hears of the process being continued after Ctrl-Z
 void watch_continuations() {
-  struct sigaction action{};
+  struct sigaction action {};
   action.sa_handler = [](int) { continued = 1; };
   action.sa_flags = SA_RESTART;
   sigaction(SIGCONT, &action, nullptr);
@@ -170,6 +170,11 @@ void Console::warn(const std::string& text) {
   note(text);
 }
 
+void Console::ends_early(const std::string& why) {
+  view_.ended_by = why;
+  note(why);
+}
+
 void Console::close(const std::string& outcome) {
   if (std::exchange(closed_, true)) return;
   if (live_) redraw(true);
@@ -212,6 +217,7 @@ void Console::print_plain(bool must) {
   printed_at_s_ = now_s;
   printed_rows_ = view_.rows;
   screen_.write(plain_line(view_) + "\n");
+  view_.line_told();
 }
 
 void Console::print_note(const std::string& text) {

@@ -36,6 +36,7 @@ class Console : public MetricSink {
   bool shows() const override { return true; }
   void note(const std::string& text) override;
   void warn(const std::string& text) override;
+  void ends_early(const std::string& why) override;
   void close(const std::string& outcome) override;
 
  private:

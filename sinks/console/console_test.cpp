@@ -188,6 +188,34 @@ TEST(ConsoleSink, without_a_terminal_prints_the_first_and_last_row_and_one_every
   EXPECT_EQ(occurrences(stage.all, "note: checkpoint saved\n"), 1u);
 }
 
+TEST(ConsoleSink, a_plain_line_tells_events_of_the_steps_since_the_last_line) {
+  Stage stage;
+  stage.terminal.live = false;
+  Console console(run_info(), stage.screen());
+  const auto write = [&](int64_t step, double food) {
+    MetricRow row = row_at(step);
+    row.values.emplace_back("events/food_per_1k", food);
+    console.write(row);
+  };
+  write(10, 1.5);
+  // 10 steps and 30, within the time of one line
+  write(20, 50), write(50, 100);
+  console.close("finished");
+  EXPECT_EQ(occurrences(stage.all, "food/1k=1.500"), 1u) << stage.all;
+  EXPECT_EQ(occurrences(stage.all, "food/1k=87.50"), 1u) << stage.all;
+}
+
+TEST(ConsoleSink, a_run_that_ends_early_says_why_as_it_happens_and_at_its_end) {
+  Stage stage;
+  stage.terminal.live = false;
+  Console console(run_info(), stage.screen());
+  console.write(row_at(10));
+  console.ends_early("it was good enough");
+  console.close("finished");
+  EXPECT_EQ(occurrences(stage.all, "note: it was good enough\n"), 1u) << stage.all;
+  EXPECT_EQ(occurrences(stage.all, " because   it was good enough\n"), 1u) << stage.all;
+}
+
 TEST(ConsoleSink, the_last_row_is_printed_once) {
   Stage stage;
   stage.terminal.live = false;

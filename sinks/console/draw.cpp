@@ -135,9 +135,13 @@ Line status_line(const View& view, const Terminal& terminal) {
 Line return_line(const View& view) {
   Line line = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   line.pad_to(kLabel + 10);
+  // the mean is of a hundred episodes or more, the range of those since the row before
   const double low = view.figure("episode/return_min"), high = view.figure("episode/return_max");
   if (std::isfinite(low))
-    line.add("from ", Ink::dim).add(figure_text(low)).add(" to ", Ink::dim).add(figure_text(high));
+    line.add("newest from ", Ink::dim)
+        .add(figure_text(low))
+        .add(" to ", Ink::dim)
+        .add(figure_text(high));
   return line;
 }
 
@@ -189,14 +193,15 @@ std::vector<Item> loss_items(const View& view) {
   return items;
 }
 
-std::vector<Item> event_items(const View& view) {
+// smoothed, or those since the last line
+std::vector<Item> event_items(const View& view, bool since_line) {
   std::vector<Item> items;
   constexpr std::string_view prefix = "events/", suffix = "_per_1k";
   for (const auto& [name, value] : view.row.values) {
     if (!name.starts_with(prefix)) continue;
     std::string_view middle = std::string_view(name).substr(prefix.size());
     if (middle.ends_with(suffix)) middle.remove_suffix(suffix.size());
-    items.push_back({readable(middle), value});
+    items.push_back({readable(middle), since_line ? view.since_line(name) : value});
   }
   return items;
 }
@@ -376,7 +381,8 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
     if (!losses_grid.empty()) all.push_back({Line(), space});
     for (size_t i = 0; i < losses_grid.size(); ++i)
       all.push_back({losses_grid[i], i < kLossLines ? losses : more_losses});
-    for (const Line& line : grid("per 1k", event_items(view), terminal.columns))
+    for (const Line& line :
+         grid("per 1k", event_items(view, /*since_line=*/false), terminal.columns))
       all.push_back({line, events});
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
@@ -418,7 +424,7 @@ std::string plain_line(const View& view) {
     pair("gpu", whole_percent(busy->second), 8);
   pair("elapsed", duration_text(view.elapsed_s), 15);
   pair("left", duration_text(view.left_s()), 12);
-  for (const Item& item : event_items(view))
+  for (const Item& item : event_items(view, /*since_line=*/true))
     pair(item.name + "/1k", figure_text(item.value), item.name.size() + 11);
   const auto figures = loss_items(view);
   for (size_t i = 0; i < figures.size() && i < 6; ++i) {
@@ -447,6 +453,8 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
   lines.push_back(head);
   // on a terminal the error itself stands below
   if (failed && !terminal.live) lines.push_back(labelled("because").add(outcome, Ink::red));
+  // as long as it is: it says which setting it was
+  if (!view.ended_by.empty()) lines.push_back(labelled("because").add(view.ended_by));
   Line reached = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   if (std::isfinite(view.best_return))
     reached.add(", best ")

@@ -132,7 +132,7 @@ TEST(Console, a_wide_terminal_shows_all_figures_beside_the_history) {
       R"( ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━──────────────────────────────────────────────────   50.0%
  ⠴ 500k of 1M steps    10k steps/s    elapsed 0:50    left 0:50
 
- return    100       from 9 to 500                  100 ▏    █
+ return    100       newest from 9 to 500           100 ▏    █
  best      100       at 500k steps                      ▏  ▁██
  episodes  5,000     length 182.4 steps                 ▏ ▁███
                                                      20 ▏▁████
@@ -211,7 +211,7 @@ TEST(Console, a_narrow_ascii_terminal_stacks_them) {
             R"( =========================>------------------------   50.0%
  / 500k of 1M steps  10k/s  0:50  eta 0:50
 
- return    100       from 9 to 500   best 100
+ return    100       newest from 9 to 500   best 100
  episodes  5,000     length 182.4 steps
  history   .::##
 
@@ -511,6 +511,9 @@ TEST(Console, the_summary_repeats_warnings_and_offers_only_what_there_is) {
   view.warnings = {"learning has diverged by step 12,800: loss/policy is not a number"};
   const std::string text = joined(texts(summary_lines(view, terminal, "finished")));
   EXPECT_NE(text.find(view.warnings[0]), std::string::npos) << "it is not cut: " << text;
+  view.ended_by = "the mean of 100 episodes, 101.2, reached train.until_return=100";
+  EXPECT_NE(joined(texts(summary_lines(view, {}, "finished"))).find(" because   " + view.ended_by),
+            std::string::npos);
   view.saved = false;
   const std::string failed = joined(texts(summary_lines(view, terminal, "[checkpoint] disk full")));
   EXPECT_EQ(failed.find("./maglev"), std::string::npos) << failed;

@@ -111,6 +111,7 @@ void View::settle(MetricRow& next, double interval_s) {
       if (std::isfinite(value) && steps > 0) {
         mean.steps = kept * mean.steps + steps;
         mean.rate += steps / mean.steps * (value - mean.rate);
+        mean.line_sum += steps * value, mean.line_steps += steps;
       }
       if (mean.steps > 0) value = mean.rate;
     } else if (!std::isnan(value)) {
@@ -136,6 +137,20 @@ double View::figure(const std::string& name) const {
   for (const auto& [known, value] : row.values)
     if (known == name) return value;
   return kNaN;
+}
+
+double View::since_line(const std::string& name) const {
+  const auto counted = counted_.find(name);
+  if (counted == counted_.end()) return kNaN;
+  const Counted& c = counted->second;
+  return c.line_steps > 0 ? c.line_sum / c.line_steps : c.told;
+}
+
+void View::line_told() {
+  for (auto& [name, counted] : counted_) {
+    counted.told = since_line(name);
+    counted.line_sum = counted.line_steps = 0;
+  }
 }
 
 void View::remember(const PastRow& past) {

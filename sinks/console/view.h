@@ -3,6 +3,7 @@
 // work.
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct View {
   /// Likewise what its GPU does, by what stands behind "machine/gpu_"; empty: nothing is known.
   std::map<std::string, double> gpu = {};
   std::vector<std::string> warnings = {};  ///< what must not be missed
+  std::string ended_by = {};               ///< why the run ended before its steps were done
 
   /// Steps that are collected before anything is learned, and whether that is still so: their rate
   /// says nothing of the rest.
@@ -59,6 +61,10 @@ struct View {
   double left_s() const;
   /// A figure of the last row; NaN when it has none.
   double figure(const std::string& name) const;
+  /// Of events: over the steps since line_told(), or what was told then where there are none since.
+  double since_line(const std::string& name) const;
+  /// A line has told what there is.
+  void line_told();
 
  private:
   void remember(const PastRow& past);
@@ -70,9 +76,11 @@ struct View {
   double began_s_, row_at_s_;
   int64_t began_step_;
   struct Counted {
-    double rate = 0, steps = 0;
+    double rate = 0, steps = 0;           ///< older steps count ever less
+    double line_sum = 0, line_steps = 0;  ///< since a line told of them
+    double told = std::numeric_limits<double>::quiet_NaN();
   };
-  std::map<std::string, Counted> counted_;  ///< events of each name, older steps count ever less
+  std::map<std::string, Counted> counted_;  ///< events of each name
   double recent_steps_ = 0, recent_s_ = 0;  ///< what the rate is of, older ones ever less
   bool rate_of_seeding_ = false;  ///< the last row's interval began before anything was learned
   std::map<std::string, int64_t> told_at_;  ///< the step at which a figure was a number last
