@@ -57,7 +57,7 @@ TEST_F(Proving_on_cuda, tries_what_a_processor_tries) {
   UntrainedOn host(at::kCPU), device(at::Device("cuda:0"));
   const auto tried = [&](UntrainedOn& by) {
     return verbs::rank::Prover(by.experiment, *by.policy, by.pool, by.device)
-        .prove(queries_, ActMode::mean, 1);
+        .prove(queries_, {.seed = 1});
   };
   const auto here = tried(host), there = tried(device);
   ASSERT_EQ(there.size(), queries_.size());

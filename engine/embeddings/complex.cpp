@@ -38,7 +38,8 @@ ComplexEmbedding::ComplexEmbedding(at::Tensor entities, at::Tensor relations, in
 ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts, int64_t constants,
                                          int64_t predicates, const ComplexOptions& options,
                                          ThreadPool& pool,
-                                         const std::function<void(int64_t, double)>& told) {
+                                         const std::function<void(int64_t, double)>& told,
+                                         const std::function<void(int64_t, int64_t)>& asked) {
   if (facts.empty()) throw Error("[embedding] there are no facts to learn from");
   Initializer init(options.seed);
   const auto table = [&](int64_t rows) {
@@ -80,6 +81,7 @@ ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts
       // Adagrad
       adagrad(entities, gradients.entities(), squares[0]);
       adagrad(relations, gradients.relations(), squares[1]);
+      if (asked) asked(epoch * count + begin + B, options.epochs * count);
     }
     if (told) told(epoch, sum / double(count));
   }

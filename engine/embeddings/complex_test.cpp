@@ -71,12 +71,17 @@ TEST(ComplexEmbedding, learns_what_lies_where_on_a_ring) {
   std::vector<datalog::Atom> known, held;
   for (size_t i = 0; i < p.facts.size(); ++i) (i % 5 == 4 ? held : known).push_back(p.facts[i]);
   double first = 0, last = 0;
+  int64_t batches = 0, asked = 0, all = 0;
   ThreadPool pool(1);
   const auto model = ComplexEmbedding::train(
       known, 30, 3, {.dim = 24, .epochs = 200, .batch = 64, .n3 = 5e-2, .seed = 3}, pool,
-      [&](int64_t epoch, double loss) { (epoch ? last : first) = loss; });
+      [&](int64_t epoch, double loss) { (epoch ? last : first) = loss; },
+      [&](int64_t count, int64_t of) { ++batches, asked = count, all = of; });
   EXPECT_NEAR(first, std::log(30.0), 0.3);
   EXPECT_LT(last, 0.5 * first);
+  EXPECT_EQ(all, 200 * 2 * int64_t(known.size()));
+  EXPECT_EQ(asked, all);
+  EXPECT_GT(batches, 200);
   int right = 0;
   for (const datalog::Atom& a : held) {
     right +=

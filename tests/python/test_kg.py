@@ -1,6 +1,7 @@
 """maglev kg: knowledge graphs as files, as a user calls it."""
 
 import array
+import csv
 import json
 
 
@@ -198,6 +199,24 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     slow, quick = engine(*asked, "--at-most", "1e-6"), engine(*asked, "--at-most", "1e6")
     assert (slow.returncode, quick.returncode) == (1, 0), slow.stderr + quick.stderr
     assert "and --at-most 1e-06 were allowed" in slow.stderr and quick.stderr == ""
+    # a beam proves no less, and is a greedy proof's
+    greedy, beam = (ranked(engine, *asked, "--width", width)["scores"]["proof"] for width in ("1", "8"))
+    assert greedy == ranked(engine, *asked)["scores"]["proof"]
+    assert beam["proved_true"] >= greedy["proved_true"] and beam["proved_false"] >= greedy["proved_false"]
+    drawn = engine(*asked, "--width", "8", "--actions", "sample")
+    assert drawn.returncode == 2 and "leave out --actions sample" in drawn.stderr
+    # depths that nobody has found are told of, with what finds them
+    told = engine(*asked, "--by", "depth").stdout.splitlines()[-1]
+    deep = tmp_path / "deep"
+    assert told == f"no depths: `maglev prove {run} --queries test --exclude-query --out DIR` finds them; then give env.data=DIR"
+    assert engine("prove", run, "--queries", "test", "--exclude-query", "--out", deep).returncode == 0
+    by_depth = engine(*asked, f"env.data={deep}", "--by", "depth")
+    assert "no depths" not in by_depth.stdout and "\n2 " in by_depth.stdout, by_depth.stdout + by_depth.stderr
+    # a setting that the networks are made by is refused by its name
+    shaped = engine(*asked, "env.atoms=10")
+    assert shaped.returncode == 2 and "do not fit env.atoms=10 (6 as it was trained)" in shaped.stderr, shaped.stderr
+    shaped = engine("eval", run, "env.atoms=10", "--episodes", "8")
+    assert shaped.returncode == 2 and "differ from the game's with env.atoms=10;" in shaped.stderr, shaped.stderr
     # a graph is not written over a run
     assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")
 
@@ -232,11 +251,12 @@ def test_a_graph_is_ranked_by_the_confidences_of_its_rules(engine, tmp_path):
     report = ranked(engine, *asked, "--scores", scores)
     assert list(report["scores"]) == ["rules"] and report["aggregate"] == "max"
     assert report["scores"]["rules"]["mrr"] == 0.5 and report["scores"]["rules"]["proved_true"] is None
-    rows = {row.split(",")[4]: row.split(",")[-1] for row in scores.read_text().splitlines()[1:]}
-    assert rows == {"cid": "0.75", "bob": "0.75", "ann": "0", "eve": "0"}
+    rows = {row["second"]: (row["rules"], row["rules_tie"]) for row in csv.DictReader(scores.open())}
+    # what tells equal scores apart stands beside them: bob has the second rule too
+    assert rows == {"cid": ("0.75", "1"), "bob": ("0.75", "2"), "ann": ("0", "0"), "eve": ("0", "0")}
     assert "joined" not in report and "tried" not in report
     ranked(engine, *asked, "--aggregate", "noisy-or", "--scores", scores, "--overwrite")
-    assert "bob,0,0,0,0,0,0.875" in scores.read_text()
+    assert "bob,0,0,0,0,0,0.875," in scores.read_text()
     # known ones too: dee has the less sure rule, and stands behind
     assert ranked(engine, *asked, "--raw")["scores"]["rules"]["mrr"] == 0.5
     # nobody gave confidences: cid has one rule and bob two
@@ -256,6 +276,7 @@ def test_a_graph_is_ranked_by_the_confidences_of_its_rules(engine, tmp_path):
     # what is of runs, and what there is no ground for
     for words, said in {
         ("--actions", "sample"): "--actions is of a run's proofs",
+        ("--width", "2"): "--width is of a run's proofs",
         ("env.atoms=3",): "env.atoms=3 is a setting of a run",
         ("threads=-1",): "threads",
         ("--shortlist", "2"): "give --embedding FILE",
@@ -348,6 +369,12 @@ def test_vectors_that_are_damaged_or_of_another_graph_are_refused(engine, tmp_pa
     assert "has no vector for 'country_001'" in complaint()
     vectors.unlink()
     complaint()
+
+
+def test_an_embedding_of_a_graph_without_queries_says_so(engine, tmp_path):
+    folder = write_graph(tmp_path / "facts", {"train.txt": "p(a,b).\np(b,c).\n", "valid.txt": "", "test.txt": ""})
+    said = kg(engine, "embed", folder, "--out", tmp_path / "e.safetensors", "--epochs", "1").splitlines()
+    assert said[-1].startswith("facts has no valid or test queries to rank; vectors in ") and "MRR" not in "".join(said)
 
 
 def test_vectors_are_the_same_for_any_number_of_threads(engine, tmp_path):

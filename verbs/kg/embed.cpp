@@ -16,6 +16,7 @@
 #include "engine/embeddings/complex.h"
 #include "engine/host/machine.h"
 #include "verbs/kg/part.h"
+#include "verbs/status_line.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::kg {
@@ -65,17 +66,26 @@ int embed(const Arguments& arguments) {
   const datalog::Dataset& data = graph.dataset;
   double told = steady_s();
   const double begin = told;
+  CountLine line("questions");
   const ComplexEmbedding model = ComplexEmbedding::train(
       data.train, graph.knowledge->constants, graph.knowledge->predicates, options, pool,
       [&](int64_t epoch, double loss) {
         if (epoch + 1 < options.epochs && steady_s() - told < kBetweenLines_s) return;
         told = steady_s();
+        line.clear();
         std::printf("epoch %ld of %ld  loss %.4f  %.1f s\n", long(epoch + 1), long(options.epochs),
                     loss, told - begin);
         std::fflush(stdout);
-      });
+      },
+      [&](int64_t count, int64_t of) { line.show(count, of); });
+  line.clear();
   model.save(*file, data.program);
 
+  if (data.valid.empty() && data.test.empty()) {
+    std::printf("%s has no valid or test queries to rank; vectors in %s\n", data.name.c_str(),
+                file->c_str());
+    return 0;
+  }
   Table table({"split", ">queries", ">MRR", ">Hits@1", ">@3", ">@10"});
   for (const auto& [name, queries] :
        {std::pair("valid", &data.valid), std::pair("test", &data.test)}) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <map>
 #include <numeric>
@@ -58,6 +59,9 @@ Grammar grammar() {
            {"--rank-type", "RULE",
             "among equal scores: random, realistic, optimistic or pessimistic (default random)"},
            {"--actions", "HOW", "mean takes the likeliest, sample draws (default mean)"},
+           {"--width", "N",
+            "goals of a candidate that are gone on with at once, the likeliest (default 1: "
+            "greedy)"},
            {"--embedding", "FILE",
             "scores of an embedding beside, and all joined (maglev kg embed)"},
            {"--aggregate", "HOW",
@@ -80,7 +84,8 @@ Grammar grammar() {
       .settings = true};
 }
 
-constexpr int kSlow = 1;  // exit status
+constexpr int kSlow = 1, kEnded = 128 + SIGINT;  // exit status
+constexpr int64_t kMostWidth = 1024;
 
 enum class How { mean, sample };
 constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
@@ -168,7 +173,10 @@ std::string csv_of(const Ranking& r, const std::vector<Scoring>& scorings,
                    const datalog::Program& program) {
   const auto span = maglev::trace::stage("csv");
   std::string csv = "question,mode,predicate,first,second,true,tried,proved,log_prob,steps";
-  for (const Scoring& scoring : scorings) csv += "," + scoring.name;
+  for (const Scoring& scoring : scorings) {
+    csv += "," + scoring.name;
+    if (!scoring.ties_by.empty()) csv += "," + scoring.name + "_tie";
+  }
   csv += "\n";
   for (size_t q = 0; q < r.questions.size(); ++q)
     for (size_t c = 0; c < r.questions[q].candidates.size(); ++c) {
@@ -180,7 +188,10 @@ std::string csv_of(const Ranking& r, const std::vector<Scoring>& scorings,
              quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
              (trial.tried ? "1," : "0,") + (trial.proved ? "1," : "0,") +
              text("%.6g", double(trial.log_prob)) + "," + std::to_string(trial.steps);
-      for (const Scoring& scoring : scorings) csv += "," + text("%.17g", scoring.scores[q][c]);
+      for (const Scoring& scoring : scorings) {
+        csv += "," + text("%.17g", scoring.scores[q][c]);
+        if (!scoring.ties_by.empty()) csv += "," + text("%.17g", scoring.ties_by[q][c]);
+      }
       csv += "\n";
     }
   return csv;
@@ -244,18 +255,19 @@ void print_caveats(const Ranking& r, const Asked& asked, size_t shortlist) {
   if (r.counts.dropped + r.counts.too_long > 0)
     std::printf(
         "%ld successors found no room (env.successors), %ld goals were longer than "
-        "env.atoms: some proofs may be missing\n",
+        "env.atoms (a setting of training): some proofs may be missing\n",
         long(r.counts.dropped), long(r.counts.too_long));
 }
 
 /// The weights of a joined score, of as many valid queries as are ranked, among candidates that are
-/// filtered without the test queries: nothing of those is seen.
-Weights weights_of(Asked asked, const Scorers& scorers) {
+/// filtered without the test queries: nothing of those is seen. None where a signal ended it.
+std::optional<Weights> weights_of(Asked asked, const Scorers& scorers) {
   const datalog::OwnedKnowledge truths(truths_of(scorers.graph.dataset, /*with_test=*/false));
   asked.split = maglev::kg::Split::valid;
   asked.truths = &*truths;
-  return find_weights(parts_of(ranking_of(questions_of(scorers.graph, asked), scorers)),
-                      scorers.pool);
+  const Ranking valid = ranking_of(questions_of(scorers.graph, asked), scorers);
+  if (valid.left_out > 0) return std::nullopt;
+  return find_weights(parts_of(valid), scorers.pool);
 }
 
 /// Why there is no joined score though there is an embedding; empty: there is one.
@@ -297,7 +309,9 @@ void expect_flags(const Arguments& arguments, const std::vector<std::string>& se
     throw Error("[rank] --overwrite goes with --scores FILE or --trace FILE");
   if (arguments.has("--shortlist") && !arguments.has("--embedding"))
     throw Error("[rank] --shortlist needs the embedding that makes it; give --embedding FILE");
-  for (const char* flag : {"--shortlist", "--actions", "--at-most", "--checkpoint"})
+  if (arguments.has("--width") && arguments.choice<How>("--actions") == How::sample)
+    throw Error("[rank] --width is of likeliest actions; leave out --actions sample");
+  for (const char* flag : {"--shortlist", "--actions", "--width", "--at-most", "--checkpoint"})
     if (!of_run && arguments.has(flag))
       throw Error(std::string("[rank] ") + flag + " is of a run's proofs, and " + name +
                   " is no run; train one with `maglev train ppo kg env.data=" + name + "`");
@@ -381,6 +395,7 @@ struct RankResult {
   Ranking ranking;
   std::optional<Weights> weights;  ///< of the joined score
   std::string why_unjoined;        ///< where an embedding has none
+  bool ended = false;              ///< by a signal, before all proofs were tried
   std::vector<Scoring> scorings;
 
   double tried_ms() const { return 1e3 * ranking.seconds / double(ranking.tried); }
@@ -392,7 +407,14 @@ RankResult rank_result(const Scorers& scorers, const Asked& asked) {
   if (scorers.shortlist > 0 && !result.why_unjoined.empty())
     throw Error("[rank] --shortlist ranks by a joined score, but there is " + result.why_unjoined);
   result.ranking = ranking_of(questions_of(scorers.graph, asked), scorers);
-  if (scorers.embedding && result.why_unjoined.empty()) result.weights = weights_of(asked, scorers);
+  result.ended = result.ranking.left_out > 0;
+  if (result.ranking.questions.empty())
+    throw Error("[rank] ended by a signal before a question was complete");
+  if (scorers.embedding && result.why_unjoined.empty()) {
+    if (!result.ended) result.weights = weights_of(asked, scorers);
+    if (!result.weights) result.why_unjoined = "no joined score: a signal came before its weights";
+    result.ended = !result.weights;
+  }
   result.scorings = scorings_of(result.ranking, scorers, result.weights);
   return result;
 }
@@ -408,7 +430,9 @@ Json report_head(const RankedData& data, const Scorers& scorers, const RankResul
               {"device", data.device()}};
   report["data"] = data.graph->dataset.name;
   report["candidates"] = r.candidates;
+  if (result.ended) report["questions_left_out"] = r.left_out;
   if (data.policy) {
+    report["width"] = scorers.width;
     report["tried"] = r.tried;
     report["different"] = r.counts.tried;
     report["milliseconds_per_candidate"] = result.tried_ms();
@@ -447,8 +471,22 @@ void print_figures(const RankedData& data, const Scorers& scorers, const Asked& 
   print_caveats(r, asked, scorers.shortlist);
 }
 
-/// The exit status: whether a candidate took longer than it was to.
+/// A line on what finds the depths that questions were to be grouped by; empty: some are known.
+std::string depths_note(const RankedData& data, const Asked& asked, const Ranking& r) {
+  if (std::ranges::any_of(r.questions, [](const Question& q) { return q.depth >= 0; })) return "";
+  return "no depths: `maglev prove " + data.name + " --queries " + name_of(asked.split) +
+         " --exclude-query --out DIR` finds them; then " +
+         (data.policy ? "give env.data=DIR" : "rank DIR") + "\n";
+}
+
+/// The exit status: whether a signal ended it, or a candidate took longer than it was to.
 int rank_status(const RankResult& result, std::optional<double> most_ms) {
+  if (result.ended) {
+    std::fprintf(stderr,
+                 "maglev: ended by a signal: %ld questions were not complete and are left out\n",
+                 long(result.ranking.left_out));
+    return kEnded;
+  }
   if (!most_ms || !(result.tried_ms() > *most_ms)) return 0;
   std::fprintf(stderr, "maglev: %.3g ms a candidate tried, and --at-most %g were allowed\n",
                result.tried_ms(), *most_ms);
@@ -482,6 +520,7 @@ int run(const std::vector<std::string>& words) {
       .embedding = embedding ? &*embedding : nullptr,
       .prover = data.prover ? &*data.prover : nullptr,
       .mode = how == How::mean ? ActMode::mean : ActMode::sample,
+      .width = arguments.integer("--width", 1, kMostWidth).value_or(1),
       .seed = asked.seed,
       .shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0))};
   const RankResult result = rank_result(scorers, asked);
@@ -498,6 +537,7 @@ int run(const std::vector<std::string>& words) {
   const bool json = arguments.has("--json");
   if (json) print(report.dump(2) + "\n");
   else print_figures(data, scorers, asked, result, table);
+  if (!json && by == By::depth) print(depths_note(data, asked, r));
   if (!json)
     print(explained_text(explanations, r, result.scorings, program, probe_terminal(STDOUT_FILENO)));
   if (!json && scores_file) std::printf("scores in %s\n", scores_file->c_str());

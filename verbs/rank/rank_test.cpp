@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "verbs/rank/by_rules.h"
 #include "verbs/rank/joined.h"
 #include "verbs/rank/questions.h"
+#include "verbs/rank/ranking.h"
 #include "verbs/rank/report.h"
 #include "verbs/rank/trials.h"
 
@@ -42,10 +44,10 @@ TEST(RankTrials, are_those_of_each_query_alone_whatever_the_threads) {
   queries.insert(queries.end(), one.graph.dataset.test.begin(), one.graph.dataset.test.end());
   ASSERT_GT(queries.size(), 1000u);
   Prover prover(one.experiment, *one.policy, one.pool);
-  const auto trials = prover.prove(queries, ActMode::mean, 1);
+  const auto trials = prover.prove(queries, {.seed = 1});
   EXPECT_EQ(prover.counts().tried, int64_t(queries.size()));
   Prover others(three.experiment, *three.policy, three.pool);
-  const auto with_threads = others.prove(queries, ActMode::mean, 1);
+  const auto with_threads = others.prove(queries, {.seed = 1});
   int64_t proved = 0, steps = 0;
   for (size_t i = 0; i < queries.size(); ++i) {
     EXPECT_EQ(trials[i].proved, with_threads[i].proved);
@@ -58,7 +60,7 @@ TEST(RankTrials, are_those_of_each_query_alone_whatever_the_threads) {
   EXPECT_LT(proved, int64_t(queries.size()));
   EXPECT_EQ(steps, prover.counts().steps);
   for (size_t i = 0; i < queries.size(); i += 97) {
-    const Trial alone = prover.prove({&queries[i], 1}, ActMode::mean, 1)[0];
+    const Trial alone = prover.prove({&queries[i], 1}, {.seed = 1})[0];
     EXPECT_EQ(alone.proved, trials[i].proved) << i;
     EXPECT_EQ(alone.steps, trials[i].steps) << i;
     EXPECT_NEAR(alone.log_prob, trials[i].log_prob, 1e-4) << i;
@@ -69,11 +71,78 @@ TEST(RankTrials, a_query_that_comes_twice_is_tried_once) {
   Untrained setup(2);
   const Atom a = setup.graph.dataset.test[0], b = setup.graph.dataset.test[1];
   Prover prover(setup.experiment, *setup.policy, setup.pool);
-  const auto trials = prover.prove(std::vector<Atom>{a, b, a, a}, ActMode::mean, 1);
+  const auto trials = prover.prove(std::vector<Atom>{a, b, a, a}, {.seed = 1});
   EXPECT_EQ(prover.counts().tried, 2);
   EXPECT_EQ(trials[0].log_prob, trials[3].log_prob);
   EXPECT_EQ(trials[0].steps, trials[2].steps);
-  EXPECT_TRUE(prover.prove({}, ActMode::mean, 1).empty());
+  EXPECT_TRUE(prover.prove({}, {.seed = 1}).empty());
+}
+
+TEST(RankTrials, a_beam_proves_what_the_greedy_way_misses_and_nothing_worse) {
+  Untrained one(1), three(3);
+  std::vector<Atom> queries = one.graph.dataset.test;
+  const auto& train = one.graph.dataset.train;
+  queries.insert(queries.end(), train.begin(), train.begin() + 300);
+  Prover prover(one.experiment, *one.policy, one.pool);
+  const auto greedy = prover.prove(queries, {.seed = 1});
+  const auto beam = prover.prove(queries, {.seed = 1, .width = 8});
+  EXPECT_EQ(prover.counts().tried, int64_t(queries.size()));
+  Prover others(three.experiment, *three.policy, three.pool);
+  const auto with_threads = others.prove(queries, {.seed = 1, .width = 8});
+  int64_t found = 0;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    EXPECT_EQ(beam[i].proved, with_threads[i].proved) << i;
+    EXPECT_EQ(beam[i].log_prob, with_threads[i].log_prob) << i;
+    EXPECT_LE(beam[i].steps, 20);
+    found += beam[i].proved && !greedy[i].proved;
+    EXPECT_GE(int(beam[i].proved), int(greedy[i].proved)) << i;
+    // what nobody proves is scored as it was
+    const double least = greedy[i].log_prob - 1e-3;
+    if (beam[i].proved == greedy[i].proved) {
+      EXPECT_GE(beam[i].log_prob, least) << i;
+    }
+    if (!beam[i].proved) {
+      EXPECT_NEAR(beam[i].log_prob, greedy[i].log_prob, 1e-3) << i;
+    }
+  }
+  EXPECT_GT(found, 10);
+  // wider than there are rows of one act
+  const auto wide = prover.prove({queries.data(), 20}, {.width = 300});
+  for (size_t i = 0; i < wide.size(); ++i) {
+    EXPECT_GE(int(wide[i].proved), int(greedy[i].proved)) << i;
+    if (wide[i].proved == greedy[i].proved) {
+      EXPECT_GE(wide[i].log_prob, greedy[i].log_prob - 1e-3) << i;
+    }
+  }
+}
+
+TEST(RankTrials, who_is_told_may_end_them_and_the_rest_stays_untried) {
+  Untrained setup(1);
+  Prover prover(setup.experiment, *setup.policy, setup.pool);
+  const auto& queries = setup.graph.dataset.train;
+  int64_t told = 0, all = 0;
+  const auto trials = prover.prove(queries, {.told = [&](int64_t done, int64_t of) {
+                                     told = done, all = of;
+                                     return false;
+                                   }});
+  EXPECT_EQ(all, int64_t(queries.size()));
+  EXPECT_GT(told, 0);
+  EXPECT_LT(told, all);
+  EXPECT_EQ(std::ranges::count_if(trials, &Trial::tried), told);
+  EXPECT_EQ(prover.counts().tried, told);
+}
+
+TEST(RankRanking, keeps_what_is_complete) {
+  Ranking ranking{.questions = {{.depth = 1}, {.depth = 2}, {.depth = 3}}};
+  ranking.embedding = {{1}, {2}, {3}};
+  ranking.rules = {.name = "rules", .scores = {{4}, {5}, {6}}};
+  keep(ranking, {true, false, true});
+  EXPECT_EQ(ranking.left_out, 1);
+  ASSERT_EQ(ranking.questions.size(), 2u);
+  EXPECT_EQ(ranking.questions[1].depth, 3);
+  EXPECT_EQ(ranking.embedding, (std::vector<std::vector<double>>{{1}, {3}}));
+  EXPECT_EQ(ranking.rules.scores, (std::vector<std::vector<double>>{{4}, {6}}));
+  EXPECT_TRUE(ranking.trials.empty());
 }
 
 TEST(RankTrials, other_environments_are_refused) {

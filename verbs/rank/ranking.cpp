@@ -11,6 +11,8 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/trace/span.h"
+#include "engine/train/signals.h"
+#include "verbs/status_line.h"
 
 namespace maglev::verbs::rank {
 namespace {
@@ -54,20 +56,32 @@ void prove(Ranking& r, const Scorers& scorers) {
     if (scorers.shortlist > 0) chosen = best(r.embedding[q], candidates, scorers.shortlist);
     for (size_t c : chosen) queries.push_back(candidates[c]), places.emplace_back(q, c);
   }
-  r.tried = int64_t(queries.size());
   const double begin_s = steady_s();
-  const std::vector<Trial> trials = scorers.prover->prove(queries, scorers.mode, scorers.seed);
+  std::vector<Trial> trials;
+  {
+    const SignalGuard guard;
+    CountLine line("proving");
+    trials = scorers.prover->prove(queries, {.mode = scorers.mode,
+                                             .seed = scorers.seed,
+                                             .width = scorers.width,
+                                             .told = [&](int64_t done, int64_t of) {
+                                               line.show(done, of);
+                                               return !SignalGuard::leave();
+                                             }});
+  }
   r.seconds = steady_s() - begin_s;
   r.counts = scorers.prover->counts();
+  std::vector<bool> complete(r.questions.size(), true);
   for (size_t i = 0; i < trials.size(); ++i) {
     if (!std::isfinite(trials[i].log_prob))
       throw Error(
           "[rank] the policy's probability of a proof is no number; its network diverged, take "
           "an earlier --checkpoint");
-    Trial& trial = r.trials[places[i].first][places[i].second];
-    trial = trials[i];
-    trial.tried = true;
+    r.trials[places[i].first][places[i].second] = trials[i];
+    r.tried += trials[i].tried;
+    if (!trials[i].tried) complete[places[i].first] = false;
   }
+  keep(r, complete);
 }
 
 }  // namespace
@@ -84,15 +98,32 @@ std::vector<size_t> best(const std::vector<double>& scores,
   return order;
 }
 
+void keep(Ranking& ranking, const std::vector<bool>& complete) {
+  const auto keep_of = [&](auto& of) {
+    if (of.empty()) return;
+    size_t kept = 0;
+    for (size_t q = 0; q < complete.size(); ++q) {
+      if (!complete[q]) continue;
+      if (kept != q) of[kept] = std::move(of[q]);
+      ++kept;
+    }
+    of.resize(kept);
+  };
+  keep_of(ranking.questions), keep_of(ranking.fired), keep_of(ranking.trials);
+  keep_of(ranking.rules.scores), keep_of(ranking.rules.ties_by);
+  keep_of(ranking.embedding), keep_of(ranking.embedding_total);
+  ranking.left_out = int64_t(complete.size() - ranking.questions.size());
+}
+
 Ranking ranking_of(std::vector<Question> questions, const Scorers& scorers) {
   Ranking r{.questions = std::move(questions)};
-  for (const Question& question : r.questions) r.candidates += int64_t(question.candidates.size());
   if (scorers.embedding) score_by_embedding(r, *scorers.embedding, scorers.graph.dataset.program);
   if (scorers.graph.knowledge->rules > 0) {
     r.fired = fired_rules_of(r.questions, scorers.graph, scorers.pool);
     r.rules = score_by_rules(r.fired, scorers.graph.dataset.program, scorers.aggregate);
   }
   if (scorers.prover) prove(r, scorers);
+  for (const Question& question : r.questions) r.candidates += int64_t(question.candidates.size());
   return r;
 }
 

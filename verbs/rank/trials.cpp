@@ -1,7 +1,10 @@
 #include "verbs/rank/trials.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <unordered_map>
 
@@ -53,16 +56,82 @@ Prover::Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool, a
     if (columns_[i].name == "log_prob") log_prob_ = int(i);
 }
 
+// states of episodes, and the rows of a time step that show them to the policy
+class Prover::Rows {
+ public:
+  Rows(Prover& prover, int64_t rows, int64_t states)
+      : prover_(prover),
+        spec_(prover.experiment_.spec()),
+        state_bytes_((Kg::state_bytes(*prover.params_) + 15) / 16 * 16),
+        states_(size_t(states) * state_bytes_ / sizeof(std::max_align_t) + 1),
+        step_(spec_, prover.columns_, rows, prover.device_) {}
+
+  HostStep& step() { return step_; }
+  int64_t actions() const { return spec_.action.categories(); }
+  /// While this lives no other part asks the policy, where that is on a device.
+  std::unique_lock<std::mutex> alone() {
+    std::unique_lock<std::mutex> lock(prover_.acting_, std::defer_lock);
+    if (!prover_.device_.is_cpu()) lock.lock();
+    return lock;
+  }
+
+  Kg::State& state(int64_t i) {
+    return *reinterpret_cast<Kg::State*>(reinterpret_cast<std::byte*>(states_.data()) +
+                                         size_t(i) * state_bytes_);
+  }
+  void ask(int64_t i, const datalog::Atom& query) {
+    state(i) = Kg::State{};
+    Kg::ask(*prover_.params_, *prover_.assets_, state(i), query, /*is_false=*/false);
+  }
+  void copy(int64_t from, int64_t to) {
+    std::memcpy(static_cast<void*>(&state(to)), &state(from), state_bytes_);
+  }
+  void show(int64_t i, int64_t row) {
+    const TimeStep& step = step_.host();
+    std::byte* columns[kMaxObsColumns];
+    int64_t bytes[kMaxObsColumns];
+    for (size_t c = 0; c < step.obs.size(); ++c) {
+      columns[c] = static_cast<std::byte*>(step.obs[c].data_ptr());
+      bytes[c] = spec_.observations[c].row_bytes();
+    }
+    uint8_t* mask = step.mask.data_ptr<uint8_t>() + row * actions();
+    Kg::observe(*prover_.params_, *prover_.assets_, state(i), 0, {columns, bytes, row, mask});
+  }
+  /// One step; whether the episode is over.
+  bool move(int64_t i, int32_t action) {
+    float reward = 0, totals[kMaxEvents] = {};
+    StepOut out{&reward, false, false, totals};
+    Rng unused(0, 0, 0);
+    Kg::step(*prover_.params_, *prover_.assets_, state(i), {&action, nullptr}, unused, out);
+    ++counts.steps;
+    counts.dropped += int64_t(totals[Kg::kTooMany]);
+    counts.too_long += int64_t(totals[Kg::kTooLong]);
+    return out.terminated || out.truncated;
+  }
+  bool proved(int64_t i) {
+    return Kg::end_of(*prover_.params_, *prover_.assets_, state(i)) == Kg::kTrue;
+  }
+  /// What a child of a goal is known by, as long as it is not chosen.
+  uint64_t hash_of(int64_t i, int32_t action) {
+    const Kg::Params& p = *prover_.params_;
+    return datalog::hash_of(Kg::successor(p, state(i), action), p.atoms);
+  }
+
+  TrialCounts counts;
+
+ private:
+  Prover& prover_;
+  EnvSpec spec_;
+  size_t state_bytes_;
+  std::vector<std::max_align_t> states_;
+  HostStep step_;
+};
+
 // some queries, and the rows that try them
 class Prover::Part {
  public:
   Part(Prover& prover, int64_t rows)
-      : prover_(prover),
-        spec_(prover.experiment_.spec()),
-        state_bytes_((Kg::state_bytes(*prover.params_) + 15) / 16 * 16),
-        states_(size_t(rows) * state_bytes_ / sizeof(std::max_align_t) + 1),
-        step_(spec_, prover.columns_, rows, prover.device_),
-        trial_of_row_(size_t(rows)) {}
+      : prover_(prover), rows_(prover, rows, rows), trial_of_row_(size_t(rows)) {}
 
   void run(std::span<const datalog::Atom> queries, std::span<Trial> trials, ActMode mode,
            ActKey key) {
@@ -85,79 +154,187 @@ class Prover::Part {
     }
   }
 
-  TrialCounts counts;
+  const TrialCounts& counts() const { return rows_.counts; }
 
  private:
   void act(Carry& carry, ActMode mode, const ActKey& key) {
     const auto span = maglev::trace::stage("act");
     // other parts step their rows meanwhile
-    std::unique_lock<std::mutex> alone(prover_.acting_, std::defer_lock);
-    if (!prover_.device_.is_cpu()) alone.lock();
-    TimeStep step = step_.shown(active_);
+    const auto alone = rows_.alone();
+    TimeStep step = rows_.step().shown(active_);
     Carry part = carry.rows(0, active_);
     prover_.policy_.act(step, part, mode, key);
-    step_.bring_back(active_);
-  }
-  Kg::State& state(int64_t row) {
-    return *reinterpret_cast<Kg::State*>(reinterpret_cast<std::byte*>(states_.data()) +
-                                         size_t(row) * state_bytes_);
-  }
-  void show(int64_t row) {
-    const TimeStep& step = step_.host();
-    std::byte* columns[kMaxObsColumns];
-    int64_t bytes[kMaxObsColumns];
-    for (size_t c = 0; c < step.obs.size(); ++c) {
-      columns[c] = static_cast<std::byte*>(step.obs[c].data_ptr());
-      bytes[c] = spec_.observations[c].row_bytes();
-    }
-    uint8_t* mask = step.mask.data_ptr<uint8_t>() + row * spec_.action.categories();
-    Kg::observe(*prover_.params_, *prover_.assets_, state(row), 0, {columns, bytes, row, mask});
+    rows_.step().bring_back(active_);
   }
   void take(int64_t row, size_t query, std::span<const datalog::Atom> queries) {
     trial_of_row_[size_t(row)] = query;
-    state(row) = Kg::State{};
-    Kg::ask(*prover_.params_, *prover_.assets_, state(row), queries[query], /*is_false=*/false);
-    show(row);
+    rows_.ask(row, queries[query]);
+    rows_.show(row, row);
   }
   /// The last row moves to another's place.
   void follow(int64_t row, int64_t last) {
-    std::memcpy(static_cast<void*>(&state(row)), &state(last), state_bytes_);
+    rows_.copy(last, row);
     trial_of_row_[size_t(row)] = trial_of_row_[size_t(last)];
-    show(row);
+    rows_.show(row, row);
   }
   /// One step; whether the episode is over.
   bool move(int64_t row, std::span<Trial> trials) {
-    const TimeStep& step = step_.host();
+    const TimeStep& step = rows_.step().host();
     Trial& trial = trials[trial_of_row_[size_t(row)]];
     if (prover_.log_prob_ >= 0)
       trial.log_prob += step.extra[size_t(prover_.log_prob_)].const_data_ptr<float>()[row];
-    float reward = 0, totals[kMaxEvents] = {};
-    StepOut out{&reward, false, false, totals};
-    Rng unused(0, 0, 0);
-    Kg::step(*prover_.params_, *prover_.assets_, state(row),
-             {step.action.const_data_ptr<int32_t>() + row, nullptr}, unused, out);
-    ++trial.steps, ++counts.steps;
-    counts.dropped += int64_t(totals[Kg::kTooMany]);
-    counts.too_long += int64_t(totals[Kg::kTooLong]);
-    if (!out.terminated && !out.truncated) {
-      show(row);
+    ++trial.steps;
+    if (!rows_.move(row, step.action.const_data_ptr<int32_t>()[row])) {
+      rows_.show(row, row);
       return false;
     }
-    trial.proved = Kg::end_of(*prover_.params_, *prover_.assets_, state(row)) == Kg::kTrue;
+    trial.proved = rows_.proved(row);
     return true;
   }
 
   Prover& prover_;
-  EnvSpec spec_;
-  size_t state_bytes_;
-  std::vector<std::max_align_t> states_;
-  HostStep step_;
+  Rows rows_;
   std::vector<size_t> trial_of_row_;
   int64_t active_ = 0;
 };
 
-std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, ActMode mode,
-                                 uint64_t seed) {
+// some queries, each with up to `width` goals at once
+class Prover::Beam {
+ public:
+  Beam(Prover& prover, int64_t rows, int64_t width)
+      : prover_(prover),
+        width_(width),
+        most_open_(std::max<int64_t>(1, rows / width)),
+        rows_(prover, rows, 2 * most_open_ * width) {}
+
+  void run(std::span<const datalog::Atom> queries, std::span<Trial> trials) {
+    std::vector<Path> paths;
+    size_t next = 0;
+    int64_t open = 0;
+    for (;;) {
+      // a query comes where there is room for all the goals it may have
+      for (; open < most_open_ && next < queries.size(); ++next, ++open) {
+        paths.push_back({.query = next, .state = place(paths.size()), .greedy = true});
+        rows_.ask(paths.back().state, queries[next]);
+      }
+      if (paths.empty()) return;
+      find_log_probs(paths);
+      // query by query; what is kept goes to the other half of the states
+      const auto span = maglev::trace::stage("env_step");
+      half_ = 1 - half_;
+      std::vector<Path> kept;
+      open = 0;
+      for (size_t begin = 0, end = 0; begin < paths.size(); begin = end) {
+        const size_t query = paths[begin].query, before = kept.size();
+        while (end < paths.size() && paths[end].query == query) ++end;
+        choose(paths, begin, end);
+        advance(paths, trials[query], kept);
+        open += kept.size() > before;
+      }
+      paths = std::move(kept);
+    }
+  }
+
+  const TrialCounts& counts() const { return rows_.counts; }
+
+ private:
+  /// A goal on the way, and how likely it is to come here.
+  struct Path {
+    size_t query;
+    int64_t state;
+    float log_prob = 0;
+    int32_t steps = 0;
+    bool greedy = false;  ///< by the likeliest action each time
+  };
+  struct Choice {
+    size_t path;
+    int32_t action;
+    float log_prob;  ///< from the query on
+    bool greedy;
+  };
+
+  /// Where the state of the i-th path of a step lies.
+  int64_t place(size_t i) const { return half_ * most_open_ * width_ + int64_t(i); }
+
+  void find_log_probs(const std::vector<Path>& paths) {
+    const auto span = maglev::trace::stage("act");
+    const size_t actions = size_t(rows_.actions()), rows = size_t(rows_.step().rows());
+    log_probs_.resize(paths.size() * actions);
+    for (size_t begin = 0; begin < paths.size(); begin += rows) {
+      const size_t count = std::min(rows, paths.size() - begin);
+      for (size_t i = 0; i < count; ++i) rows_.show(paths[begin + i].state, int64_t(i));
+      const auto alone = rows_.alone();
+      at::Tensor all = prover_.policy_.log_probs(rows_.step().shown(int64_t(count)));
+      if (!all.defined())
+        throw Error("[rank] " + std::string(prover_.experiment_.algo().name) +
+                    " does not tell how likely its actions are; leave out --width");
+      all = all.cpu().contiguous();
+      // no number is less than any: it comes through to the trial, and the order stays one
+      std::transform(all.const_data_ptr<float>(), all.const_data_ptr<float>() + all.numel(),
+                     log_probs_.begin() + int64_t(begin * actions),
+                     [](float x) { return std::isnan(x) ? -INFINITY : x; });
+    }
+  }
+
+  /// Of the actions of one query's goals, paths [begin, end), those that are taken: choices_.
+  void choose(const std::vector<Path>& paths, size_t begin, size_t end) {
+    std::vector<Choice> all;
+    for (size_t p = begin; p < end; ++p) {
+      const float* log_probs = log_probs_.data() + p * size_t(rows_.actions());
+      const int32_t count = rows_.state(paths[p].state).successors;
+      const auto likeliest = std::max_element(log_probs, log_probs + count) - log_probs;
+      for (int32_t a = 0; a < count; ++a)
+        all.push_back({.path = p,
+                       .action = a,
+                       .log_prob = paths[p].log_prob + log_probs[a],
+                       .greedy = paths[p].greedy && a == likeliest});
+    }
+    std::ranges::stable_sort(all, std::greater<>(), &Choice::log_prob);
+    // a goal that several lead to is kept once; the last place is the greedy one's
+    bool greedy_waits = std::ranges::any_of(all, &Choice::greedy);
+    std::vector<uint64_t> goals;
+    choices_.clear();
+    for (const Choice& choice : all) {
+      if (int64_t(choices_.size()) == width_) break;
+      const uint64_t goal = rows_.hash_of(paths[choice.path].state, choice.action);
+      if (choice.greedy) greedy_waits = false;
+      else if (greedy_waits && int64_t(choices_.size()) == width_ - 1) continue;
+      else if (std::ranges::find(goals, goal) != goals.end()) continue;
+      choices_.push_back(choice);
+      goals.push_back(goal);
+    }
+  }
+
+  void advance(const std::vector<Path>& paths, Trial& trial, std::vector<Path>& kept) {
+    for (const Choice& choice : choices_) {
+      // likelihoods only fall: what is less likely than a proof stays so
+      if (trial.proved && choice.log_prob <= trial.log_prob) continue;
+      const Path& from = paths[choice.path];
+      const Path to{.query = from.query,
+                    .state = place(kept.size()),
+                    .log_prob = choice.log_prob,
+                    .steps = from.steps + 1,
+                    .greedy = choice.greedy};
+      rows_.copy(from.state, to.state);
+      if (!rows_.move(to.state, choice.action)) {
+        kept.push_back(to);
+        continue;
+      }
+      const bool proved = rows_.proved(to.state);
+      if (proved || (to.greedy && !trial.proved))
+        trial = {.proved = proved, .log_prob = to.log_prob, .steps = to.steps};
+    }
+  }
+
+  Prover& prover_;
+  const int64_t width_, most_open_;  ///< queries at once
+  Rows rows_;
+  int64_t half_ = 0;              ///< of the states: where those of this step lie
+  std::vector<float> log_probs_;  ///< [paths, actions]
+  std::vector<Choice> choices_;
+};
+
+std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, const Trying& how) {
   // each different query once
   std::unordered_map<datalog::Atom, size_t, AtomHash> place;
   std::vector<datalog::Atom> different;
@@ -175,23 +352,43 @@ std::vector<Trial> Prover::prove(std::span<const datalog::Atom> queries, ActMode
   std::vector<Trial> trials(different.size());
   const int64_t rows =
       std::min(policy_.block_rows(), device_.is_cpu() ? kMostRows : kMostRowsOnDevice);
-  const int64_t size = rows * kRowsPerPart, count = int64_t(different.size());
+  const int64_t count = int64_t(different.size());
+  const int64_t size = std::max<int64_t>(1, rows / how.width) * kRowsPerPart;
   const int64_t parts = (count + size - 1) / size;
   std::vector<TrialCounts> counts(static_cast<size_t>(parts));
+  std::mutex telling;
+  int64_t done = 0;
+  std::atomic<bool> enough{false};
   pool_.run(parts, [&](int64_t p) {
+    if (enough) return;
     c10::InferenceMode guard;
     // a thread begins on the first device, whichever the policy is on
     if (device_.is_cuda()) use_device(device_.index());
     const auto span = maglev::trace::stage("trials");
     const size_t begin = size_t(p * size), many = size_t(std::min(size, count - p * size));
-    Part part(*this, rows);
-    part.run({different.data() + begin, many}, {trials.data() + begin, many}, mode,
-             {.seed = seed, .purpose = Purpose::eval, .step = p << 32});
-    counts[size_t(p)] = part.counts;
+    const std::span some(different.data() + begin, many);
+    const std::span of_some(trials.data() + begin, many);
+    if (how.width == 1) {
+      Part part(*this, rows);
+      part.run(some, of_some, how.mode,
+               {.seed = how.seed, .purpose = Purpose::eval, .step = p << 32});
+      counts[size_t(p)] = part.counts();
+    } else {
+      Beam beam(*this, rows, how.width);
+      beam.run(some, of_some);
+      counts[size_t(p)] = beam.counts();
+    }
+    for (Trial& trial : of_some) trial.tried = true;
+    counts[size_t(p)].tried = int64_t(many);
+    const std::lock_guard lock(telling);
+    done += int64_t(many);
+    if (how.told && !how.told(done, count)) enough = true;
   });
-  counts_ = {.tried = count};
-  for (const TrialCounts& c : counts)
-    counts_.steps += c.steps, counts_.dropped += c.dropped, counts_.too_long += c.too_long;
+  counts_ = {};
+  for (const TrialCounts& c : counts) {
+    counts_.tried += c.tried, counts_.steps += c.steps;
+    counts_.dropped += c.dropped, counts_.too_long += c.too_long;
+  }
 
   std::vector<Trial> results;
   for (size_t w : which) results.push_back(trials[w]);

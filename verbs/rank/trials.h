@@ -2,9 +2,11 @@
 // Proofs tried by a run's policy, many queries at once: rows of states that each take the next
 // query when theirs has ended, so that every act is of full rows until none is left. A query's
 // result does not depend on threads: queries are dealt out in parts of fixed size, and a part's
-// rows move together. The same query twice is tried once.
+// rows move together. The same query twice is tried once. A beam keeps several goals of a query,
+// each in a row of its own.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -25,10 +27,23 @@ struct Trial {
 };
 
 struct TrialCounts {
-  int64_t tried = 0;    ///< different queries
+  int64_t tried = 0;    ///< different queries that were
   int64_t steps = 0;    ///< of all of them
   int64_t dropped = 0;  ///< successors that found no room
   int64_t too_long = 0;
+};
+
+/// How queries are tried.
+struct Trying {
+  ActMode mode = ActMode::mean;  ///< the policy's likeliest action, or drawn ones
+  uint64_t seed = 0;             ///< of what is drawn
+  /// Above 1, in mode mean: of all actions of a query's goals these many are taken, the likeliest
+  /// from the query on, and always the one that a width of 1 takes. A trial is the likeliest of its
+  /// proofs, or where there is none that of a width of 1.
+  int64_t width = 1;
+  /// Hears, one call at a time on any thread, of how many different queries are done. Where it says
+  /// no, no more are begun: the rest stays untried.
+  std::function<bool(int64_t done, int64_t of)> told = {};
 };
 
 class Prover {
@@ -41,13 +56,15 @@ class Prover {
   const Kg::Params& params() const { return *params_; }
   const Kg::Assets& assets() const { return *assets_; }
 
-  /// Tries each query with the policy's likeliest action (`ActMode::mean`), or drawn ones.
-  std::vector<Trial> prove(std::span<const datalog::Atom> queries, ActMode mode, uint64_t seed);
+  /// Throws Error where a width above 1 wants probabilities that the policy does not tell.
+  std::vector<Trial> prove(std::span<const datalog::Atom> queries, const Trying& how);
   /// Of the last call.
   const TrialCounts& counts() const { return counts_; }
 
  private:
+  class Rows;
   class Part;
+  class Beam;
 
   struct Free {
     void operator()(Kg::Assets* assets) const;
