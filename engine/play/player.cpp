@@ -225,11 +225,13 @@ bool same_columns(const EnvSpec& a, const EnvSpec& b) {
          a.action.masked == b.action.masked;
 }
 
-void expect_same_columns(const Experiment& trained, const std::string& folder,
-                         const EnvSpec& spec) {
+void expect_same_columns(const Experiment& trained, const std::string& folder, const EnvSpec& spec,
+                         const std::vector<std::string>& given) {
   if (same_columns(trained.spec(), spec)) return;
   throw Error("[player] the run " + folder + " was trained on " + trained.env().name +
-              ", whose observations or actions differ from the game's; take a run of the same "
+              ", whose observations or actions differ from the game's" +
+              (given.empty() ? "" : " with " + joined(given, " ")) +
+              "; take a run of the same "
               "environment and env.* settings");
 }
 

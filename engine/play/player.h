@@ -176,9 +176,10 @@ class RunPlayer : public Player {
 std::vector<std::string> scripted_players(const EnvEntry& env);
 /// Whether who sees and does what `a` says can play where `b` is shown and taken.
 bool same_columns(const EnvSpec& a, const EnvSpec& b);
-/// Throws Error unless a run's policy can play in an environment that shows and takes `spec`.
+/// Throws Error unless a run's policy can play in an environment that shows and takes `spec`, which
+/// names the settings that were `given` to it, name=value.
 void expect_same_columns(const class Experiment& trained, const std::string& folder,
-                         const EnvSpec& spec);
+                         const EnvSpec& spec, const std::vector<std::string>& given = {});
 
 /// What is said of a name that is nobody's. `others`: names there are besides.
 Error no_player(const std::string& name, const EnvEntry& env,

@@ -362,7 +362,7 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
   if (picture) drawn = opened_picture(trained, *picture);
-  expect_same_columns(trained, folder, judged->spec());
+  expect_same_columns(trained, folder, judged->spec(), given.env);
 
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};

@@ -269,7 +269,7 @@ int run(const std::vector<std::string>& words) {
     settings.insert(settings.end(), more->begin(), more->end());
   print_notes(run_notes(name, arguments.settings()));
   RunPolicy run(named->folder, named->checkpoint, settings, "cpu");
-  expect_same_columns(*trained, named->folder, run.experiment().spec());
+  expect_same_columns(*trained, named->folder, run.experiment().spec(), arguments.settings());
 
   onnx::Model model = policy_model(run.policy(), run.experiment().spec());
   describe(run, model);
