@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/config/options.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
 #include "verbs/hardware.h"
@@ -37,6 +38,31 @@ AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first) {
 
 bool names_device(const std::vector<std::string>& settings) {
   return std::ranges::any_of(settings, [](const auto& s) { return name_part(s) == "device"; });
+}
+
+std::optional<int64_t> threads_given(const std::vector<std::string>& settings) {
+  std::optional<int64_t> given;
+  for (const std::string& setting : settings) {
+    if (name_part(setting) != "threads") continue;
+    int64_t threads = 0;
+    OptionTable table;
+    table.add("threads", threads, "threads; 0: as many as the process may use", {.min = 0});
+    table.override_with(setting);
+    given = threads;
+  }
+  return given;
+}
+
+int64_t threads_asked(const Arguments& arguments, const std::vector<std::string>& settings) {
+  const auto flag = arguments.integer("--threads", 1, 1024), setting = threads_given(settings);
+  if (flag && setting)
+    throw Error("[command line] --threads N and threads=N say the same; give one of them");
+  return flag ? *flag : setting.value_or(0);
+}
+
+std::vector<std::string> without_threads(std::vector<std::string> settings) {
+  std::erase_if(settings, [](const auto& s) { return name_part(s) == "threads"; });
+  return settings;
 }
 
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,

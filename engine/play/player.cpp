@@ -122,7 +122,7 @@ GivenSettings sorted_settings(const std::string& where, const std::vector<std::s
 
 OpenGame::OpenGame(const EnvEntry& env, const GivenSettings& settings, int64_t rows)
     : params_(env, settings.env),
-      placement_(place("auto", 0)),
+      placement_(place("auto", settings.threads)),
       pool_(placement_.threads),
       game_{.env = env,
             .params = params_.get(),

@@ -36,6 +36,7 @@ Game as_trained(Game game);
 /// Settings that are given beside players: what the environment is, and how policies of runs act.
 struct GivenSettings {
   std::vector<std::string> env, acting;
+  int64_t threads = 0;    ///< 0: as many as the process may use
   float temperature = 1;  ///< of what policies of runs draw
 };
 /// Sorts name=value. One that is no env.* says how a policy acts (OptionTable::acting) of a run among

@@ -64,6 +64,18 @@ def test_games_against_an_environments_own_opponent_are_counted(engine, tmp_path
     assert " won " not in shown
 
 
+def test_a_judgement_is_the_same_for_any_number_of_threads(run, engine):
+    for judged in ((run,), ("hockey_duel", "weak")):
+        returns = set()
+        for threads in ("threads=1", "threads=2"):
+            done = engine("eval", *judged, "--episodes", 2, "--actions", "sample", "--json", threads, "env.max_steps=20")
+            assert done.returncode == 0, done.stderr
+            returns.add(str([row["returns"] for row in json.loads(done.stdout)["results"]]))
+        assert len(returns) == 1
+    done = engine("eval", run, "threads=-1")
+    assert done.returncode == 2 and "threads" in done.stderr
+
+
 def test_a_run_meets_a_checkpoint_that_stays_who_it_was(run, engine, tmp_path):
     small = ("env.count=8", "ppo.rollout=32", "ppo.network.hidden=[16]", "env.max_steps=20")
     begin = ("train", "ppo", "hockey_duel", "--bare", "--sinks", "jsonl", "--out", "new", "train.steps=512")

@@ -380,10 +380,14 @@ def test_an_embedding_of_a_graph_without_queries_says_so(engine, tmp_path):
 def test_vectors_are_the_same_for_any_number_of_threads(engine, tmp_path):
     files = [tmp_path / f"{threads}.safetensors" for threads in (1, 2, 3)]
     for threads, file in enumerate(files, 1):
-        kg(engine, "embed", "countries_s1", "--out", file, "--epochs", "2", "--dim", "8", "--threads", threads)
+        flag = ("--threads", threads) if threads < 3 else (f"threads={threads}",)
+        kg(engine, "embed", "countries_s1", "--out", file, "--epochs", "2", "--dim", "8", *flag)
     assert files[0].read_bytes() == files[1].read_bytes() == files[2].read_bytes()
     assert "--threads must be a whole number" in refused(
         engine, "embed", "countries_s1", "--out", tmp_path / "none", "--threads", "0"
+    )
+    assert "say the same; give one of them" in refused(
+        engine, "embed", "countries_s1", "--out", tmp_path / "none", "--threads", "2", "threads=2"
     )
 
 

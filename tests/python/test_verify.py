@@ -36,8 +36,10 @@ def test_a_trained_forager_passes_every_check(forager, engine):
     outcomes, report = verified(engine, forager)
     assert set(outcomes.values()) == {"passed"}, report["checks"]
     assert {"towards food", "off poison", "survival", "windows follow", "privileged view"} <= set(outcomes)
-    done = engine("verify", forager)
+    done = engine("verify", forager, "threads=1")
     assert done.returncode == 0 and "13 passed, 0 failed, 0 skipped" in done.stdout
+    done = engine("verify", forager, "env.energy=live")
+    assert done.returncode == 2 and "only threads=N may be given, got 'env.energy=live'" in done.stderr
     assert done.stdout.rstrip().endswith(f"{report['checkpoint']}, step {report['step']}")
 
 

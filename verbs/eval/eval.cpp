@@ -33,6 +33,7 @@
 #include "verbs/notes.h"
 #include "verbs/play/temperature.h"
 #include "verbs/recording.h"
+#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/train/seed_runs.h"
@@ -352,12 +353,14 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
 
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere,
   // and a policy to act otherwise, e.g. tdmpc2.iterations=3
-  const GivenSettings given = sorted_settings("eval", traced.settings(), {folder});
+  const auto threads = threads_given(traced.settings());
+  const GivenSettings given = sorted_settings("eval", without_threads(traced.settings()), {folder});
   print_notes(run_notes(folder, traced.settings()));
   auto judged = experiment_of(folder);
   for (const auto& setting : given.env) judged->table().override_with(setting);
   std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
   own.insert(own.end(), given.acting.begin(), given.acting.end());
+  if (threads) own.push_back("threads=" + std::to_string(*threads));
   RunPolicy run(folder, named.checkpoint, own);
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
@@ -459,7 +462,8 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
   if (arguments.has("--overwrite") && !arguments.has("--trace"))
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  const GivenSettings given = sorted_settings("eval", traced.settings(), {name});
+  GivenSettings given = sorted_settings("eval", without_threads(traced.settings()), {name});
+  given.threads = threads_given(traced.settings()).value_or(0);
   const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
   print_notes(idle_notes(name, given.acting));
@@ -562,7 +566,8 @@ VerbEntry entry() {
           "eval <run> | <folder of seeds> | <environment> <player> [--episodes N | --steps N] "
           "[--actions mean|sample|both] [--temperature T] [setting=value ...]\n"
           "  a player is one of the environment's scripted ones, random or the folder of a run;\n"
-          "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
+          "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in train "
+          "--help)",
       .run = run};
 }
 

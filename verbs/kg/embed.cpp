@@ -16,6 +16,7 @@
 #include "engine/embeddings/complex.h"
 #include "engine/host/machine.h"
 #include "verbs/kg/part.h"
+#include "verbs/settings.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
 
@@ -51,6 +52,9 @@ RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
 int embed(const Arguments& arguments) {
   const auto file = arguments.output("--out");
   if (!file) throw Error("[kg embed] --out FILE is missing: where the vectors go");
+  const auto other = without_threads(arguments.settings());
+  if (!other.empty())
+    throw Error("[kg embed] did not expect '" + other[0] + "'; of settings there is threads=N");
   ComplexOptions options;
   options.dim = arguments.integer("--dim", 1, 4096).value_or(options.dim);
   options.epochs = arguments.integer("--epochs", 1, 100'000).value_or(options.epochs);
@@ -60,7 +64,7 @@ int embed(const Arguments& arguments) {
   options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
 
   claim_threads();
-  ThreadPool pool(place("cpu", arguments.integer("--threads", 1, 1024).value_or(0)).threads,
+  ThreadPool pool(place("cpu", threads_asked(arguments, arguments.settings())).threads,
                   [] { at::set_num_threads(1); });
   const datalog::Graph& graph = datalog::open_graph(arguments.positional()[0]);
   const datalog::Dataset& data = graph.dataset;
@@ -109,7 +113,7 @@ int embed(const Arguments& arguments) {
 
 Part embed_part() {
   return {{"kg embed", "train an embedding (ComplEx) that ranks triples, for maglev rank",
-           "kg embed <data> --out FILE [--dim N] [--epochs N] ...", nullptr},
+           "kg embed <data> --out FILE [--dim N] [--epochs N] [threads=N] ...", nullptr},
           {.flags = {{"--out", "FILE", "a safetensors file"},
                      {"--dim", "N", "complex numbers a constant (default 50)"},
                      {"--epochs", "N", "passes over the training triples (default 50)"},
@@ -117,11 +121,13 @@ Part embed_part() {
                      {"--lr", "X", "step size of Adagrad (default 0.1)"},
                      {"--n3", "X", "weight of the nuclear 3-norm (default 0.005)"},
                      {"--seed", "S", "of first weights and order (default 0)"},
-                     {"--threads", "N", "default: all; the vectors are the same for any number"},
+                     {"--threads", "N",
+                      "threads=N (default: all); the vectors are the same for any number"},
                      {"--overwrite", "", "FILE is replaced where it is there already"}},
            .least = 1,
            .most = 1,
-           .names = "<data>"},
+           .names = "<data>",
+           .settings = true},
           embed};
 }
 

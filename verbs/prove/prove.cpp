@@ -54,7 +54,7 @@ Grammar grammar() {
                     {"--exclude-query", "", "the query is not a fact, even where it is one"},
                     {"--queries", "SPLITS",
                      "instead of a query: which of train, valid, test (with commas) are provable"},
-                    {"--threads", "N", "for --queries (default: all)"},
+                    {"--threads", "N", "threads=N, for --queries (default: all)"},
                     {"--out", "DIR",
                      "of --queries: the graph with the steps found as its depths, a folder that "
                      "env.data takes"},
@@ -106,6 +106,8 @@ void expect_flags(const Arguments& arguments) {
       refuse(flag, "goes with a query; --queries answers all of them exhaustively");
   } else {
     refuse("--threads", "goes with --queries; one query is searched by one thread");
+    if (threads_given(arguments.settings()))
+      throw Error("[prove] threads=N goes with --queries; one query is searched by one thread");
     refuse("--out", "goes with --queries, whose depths it keeps");
   }
   if (arguments.choice<Kind>("--search").value_or(Kind::breadth) < Kind::beam)
@@ -163,7 +165,8 @@ int run(const std::vector<std::string>& words) {
                 std::string(splits ? "both" : "neither"));
   expect_flags(arguments);
   Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
-  const datalog::Dataset data = data_of(arguments.positional()[0], traced.settings());
+  const datalog::Dataset data =
+      data_of(arguments.positional()[0], without_threads(traced.settings()));
   print_notes(run_notes(arguments.positional()[0], traced.settings()));
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
@@ -187,7 +190,7 @@ int run(const std::vector<std::string>& words) {
         answer_all(data, {.splits = *splits,
                           .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
                           .exclude_query = arguments.has("--exclude-query"),
-                          .threads = arguments.integer("--threads", 1, 1024).value_or(0)});
+                          .threads = threads_asked(arguments, traced.settings())});
     print(arguments.has("--json") ? answers_json(data, answers)
                                   : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
     if (folder)

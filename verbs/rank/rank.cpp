@@ -14,7 +14,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/config/options.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/printed.h"
@@ -325,15 +324,6 @@ void expect_flags(const Arguments& arguments, const std::vector<std::string>& se
   }
 }
 
-/// Threads for a graph without a run.
-int threads_of(const std::vector<std::string>& settings) {
-  int64_t threads = 0;
-  OptionTable table;
-  table.add("threads", threads, "threads; 0: as many as the process may use", {.min = 0});
-  for (const std::string& setting : settings) table.override_with(setting);
-  return place("cpu", threads).threads;
-}
-
 const datalog::Graph& graph_of(const std::string& name) {
   try {
     return datalog::open_graph(name);
@@ -367,7 +357,8 @@ RankedData::RankedData(const Arguments& arguments, const std::vector<std::string
   print_notes(run_notes(name, settings));
   if (!of_run) {
     claim_threads();
-    threads.emplace(threads_of(settings), [] { at::set_num_threads(1); });
+    threads.emplace(place("cpu", threads_given(settings).value_or(0)).threads,
+                    [] { at::set_num_threads(1); });
     return;
   }
   policy.emplace(name, arguments.value("--checkpoint").value_or("latest"), settings,

@@ -14,6 +14,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/settings.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -40,7 +41,8 @@ Grammar grammar() {
                     {"--json", "", "print JSON instead of a table"}},
           .least = 1,
           .most = 1,
-          .names = "<run>"};
+          .names = "<run>",
+          .settings = true};
 }
 
 // what cannot be done is not as it should be
@@ -78,12 +80,20 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   const std::string& folder = arguments.positional()[0];
   const std::string which = arguments.value("--checkpoint").value_or("latest");
+  const std::vector<std::string>& settings = arguments.settings();
+  const auto other = without_threads(settings);
+  if (!other.empty())
+    throw Error(
+        "[verify] a run is checked as it was trained: of settings only threads=N may be "
+        "given, got '" +
+        other[0] + "'");
+  threads_given(settings);
   // a folder that is no run is a mistake; a run that cannot be loaded is not as it should be
   const auto experiment = experiment_of(folder);
   std::optional<RunPolicy> policy;
   std::string unloadable;
   try {
-    policy.emplace(folder, which);
+    policy.emplace(folder, which, settings);
   } catch (const Error& error) {
     if (!has_checkpoint(folder, which)) throw;
     unloadable = which == "latest" ? damage_of(folder) : error.what();
@@ -135,7 +145,7 @@ VerbEntry entry() {
   return {
       .name = "verify",
       .summary = "check a run: what it stores, gives and does; exit status 1 where a check fails",
-      .usage = "verify <run> [--checkpoint latest|best|DIR] [--json]",
+      .usage = "verify <run> [--checkpoint latest|best|DIR] [--json] [threads=N]",
       .run = run};
 }
 
