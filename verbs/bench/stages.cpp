@@ -77,7 +77,8 @@ std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table)
 
 std::string lacking(const Stage& stage, const Experiment& experiment, const Placement& placement) {
   for (const Switch& one : stage.switches)
-    if (!experiment.table().find(one.name)) return "this build has no " + one.name;
+    if (!experiment.table().find(one.name))
+      return std::string(experiment.algo().name) + " has no such setting: " + one.name;
   if (stage.needs_cuda && !placement.device.is_cuda()) return "needs a CUDA device";
   const IdleSettings idle(experiment, placement);
   for (const Switch& one : stage.switches)

@@ -31,7 +31,7 @@ std::vector<Stage> stages(const std::string& algo, int64_t envs, int64_t rollout
 /// two threads from that stage on, not all.
 std::vector<Stage> as_given(std::vector<Stage> stages, const OptionTable& table);
 
-/// Why this build or machine lacks the stage, or it changes nothing for the experiment on
+/// Why this algorithm or machine lacks the stage, or it changes nothing for the experiment on
 /// `placement`, in a few words; "" when it matters.
 std::string lacking(const Stage& stage, const Experiment& experiment, const Placement& placement);
 

@@ -98,11 +98,11 @@ TEST(stages, a_skipped_stage_stays_off_in_those_after_it) {
   EXPECT_EQ(value_of(last, "threads"), "0");
 }
 
-TEST(stages, what_a_build_or_machine_lacks_is_named) {
+TEST(stages, what_an_algorithm_or_machine_lacks_is_named) {
   Experiment experiment("ppo", "cartpole");
   const Stage unknown{.name = "x", .what = "", .switches = {{"ppo.nonesuch", "false", "true"}}};
   const Placement gpu{.device = at::Device(at::kCUDA, 0)}, cpu{.device = at::kCPU};
-  EXPECT_EQ(lacking(unknown, experiment, gpu), "this build has no ppo.nonesuch");
+  EXPECT_EQ(lacking(unknown, experiment, gpu), "ppo has no such setting: ppo.nonesuch");
   const Stage device{.name = "x", .what = "", .switches = {}, .needs_cuda = true};
   EXPECT_EQ(lacking(device, experiment, cpu), "needs a CUDA device");
   EXPECT_EQ(lacking(device, experiment, gpu), "");
@@ -119,7 +119,7 @@ TEST(stages, an_algorithm_without_a_switch_leaves_its_stage_out) {
   const auto all = stages("tdmpc2", 64, 1);
   const Stage& vectorised = all[index_of(all, "vectorised")];
   EXPECT_EQ(lacking(vectorised, experiment, {.device = at::kCPU}),
-            "this build has no tdmpc2.rollout");
+            "tdmpc2 has no such setting: tdmpc2.rollout");
   EXPECT_EQ(lacking(all[index_of(all, "threads")], experiment, {.device = at::kCPU}), "");
 }
 
@@ -140,7 +140,8 @@ TEST(stages, what_is_of_one_network_or_algorithm_is_a_stage_of_its_runs_alone) {
   const auto of_ppo = stages("ppo", 64, 32);
   EXPECT_EQ(lacking(of_ppo[index_of(of_ppo, "own memory")], remembering, cpu), "");
   EXPECT_EQ(why("tdmpc2", "pendulum", "pruned", cpu), "");
-  EXPECT_EQ(why("dreamer", "pendulum", "pruned", cpu), "this build has no dreamer.prune");
+  EXPECT_EQ(why("dreamer", "pendulum", "pruned", cpu),
+            "dreamer has no such setting: dreamer.prune");
   EXPECT_EQ(why("dreamer", "pendulum_pixels", "own images", cpu), "");
   EXPECT_EQ(why("dreamer", "pendulum_pixels", "own images", gpu), "it is for a processor");
   EXPECT_EQ(why("dreamer", "pendulum", "own images", cpu), "nothing is seen as an image");
