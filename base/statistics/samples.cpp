@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 
 #include "base/core/error.h"
@@ -118,6 +119,26 @@ Interval bootstrap_interval(std::span<const double> values,
   }
   std::sort(found.begin(), found.end());
   return {percentile(found, 1 - upper(confidence)), percentile(found, upper(confidence))};
+}
+
+Interval median_interval(std::span<const double> values, double confidence) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  // each value lies below the median as a coin falls: the chance that `count` of them do
+  const double n = double(sorted.size());
+  const auto chance = [n](double count) {
+    return std::exp(std::lgamma(n + 1) - std::lgamma(count + 1) - std::lgamma(n - count + 1) -
+                    n * std::numbers::ln2);
+  };
+  // values left out at each end, and the chance that the median lies beyond one of those that stay
+  size_t out = 0;
+  double outside = chance(0);
+  while (2 * (out + 1) < sorted.size()) {
+    outside += chance(double(out + 1));
+    if (1 - 2 * outside < confidence) break;
+    ++out;
+  }
+  return {sorted[out], sorted[sorted.size() - 1 - out]};
 }
 
 double mean_of(std::span<const double> values) {

@@ -50,6 +50,10 @@ std::vector<double> holm(std::span<const double> p);
 Interval bootstrap_interval(std::span<const double> values,
                             double (*statistic)(std::span<const double>), double confidence = 0.95,
                             int64_t resamples = 10'000, uint64_t seed = 1);
+/// Of the median, by order statistics: the narrowest pair of values, as far from one end as from the
+/// other, between which the median of any population lies with the confidence (Thompson, 1936). The
+/// least and the most where there are too few values for it. At least one value.
+Interval median_interval(std::span<const double> values, double confidence = 0.95);
 /// Of at least one value.
 double mean_of(std::span<const double> values);
 double median_of(std::span<const double> values);

@@ -1,5 +1,8 @@
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -176,6 +179,36 @@ TEST(Samples, interval_of_a_mean_is_near_the_normal_one) {
   EXPECT_NEAR(interval.low, mean - 1.96 * error, 0.3 * error);
   EXPECT_NEAR(interval.high, mean + 1.96 * error, 0.3 * error);
   EXPECT_TRUE(std::isnan(bootstrap_interval({}, mean_of).low));
+}
+
+TEST(Samples, interval_of_a_median_is_of_the_order_statistics_that_cover_it) {
+  // values left out at each end, as tables of the sign test have them
+  const std::pair<int, int> outs[] = {{1, 0},  {2, 0},    {3, 0},      {6, 0},  {7, 0},
+                                      {8, 0},  {9, 1},    {11, 1},     {12, 2}, {15, 3},
+                                      {20, 5}, {100, 39}, {3000, 1445}};
+  for (const auto& [n, out] : outs) {
+    std::vector<double> values;
+    for (int i = 0; i < n; ++i) values.push_back(double((i * 7 + 3) % n));  // 0 to n - 1
+    if (n % 7 == 0) std::iota(values.begin(), values.end(), 0.0);
+    const Interval interval = median_interval(values);
+    EXPECT_EQ(interval.low, out) << n;
+    EXPECT_EQ(interval.high, n - 1 - out) << n;
+  }
+}
+
+TEST(Samples, interval_of_a_median_covers_it_as_often_as_it_says) {
+  Rng rng(5, stream_id(Purpose::eval, 9), 0);
+  for (const int n : {6, 7, 9, 15}) {
+    int covered = 0;
+    for (int i = 0; i < 4000; ++i) {
+      std::vector<double> values;
+      for (int k = 0; k < n; ++k)
+        values.push_back(std::exp(normal_quantile((rng.below(1 << 20) + 0.5) / (1 << 20))));
+      const Interval interval = median_interval(values);
+      covered += interval.low <= 1 && 1 <= interval.high;
+    }
+    EXPECT_GE(covered, 0.94 * 4000) << n;
+  }
 }
 
 }  // namespace

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 
-def suites(engine, names, *words):
-    return engine("bench", "--suite", names, "--rounds", 3, *words)
+def suites(engine, names, *words, rounds=6):
+    return engine("bench", "--suite", names, "--rounds", rounds, *words)
 
 
 def test_suites_are_measured_kept_and_compared(engine, tmp_path):
@@ -17,7 +17,7 @@ def test_suites_are_measured_kept_and_compared(engine, tmp_path):
     old = json.loads(kept.read_text())
     assert {one["suite"] for one in old["timings"]} == {"memory", "precision"}
     for one in old["timings"]:
-        assert len(one["seconds"]) == 3 and one["low"] <= one["median"] <= one["high"]
+        assert len(one["seconds"]) == 6 and one["low"] <= one["median"] <= one["high"]
     # a machine that was a hundred times as fast once makes every work a regression
     old["timings"] = [one for one in old["timings"] if one["suite"] == "memory"]
     for one in old["timings"]:
@@ -33,6 +33,25 @@ def test_suites_are_measured_kept_and_compared(engine, tmp_path):
         one["seconds"] = [s * 10_000 for s in one["seconds"]]
     kept.write_text(json.dumps(old))
     assert suites(engine, "memory", "--baseline", kept).returncode == 0
+    # too few rounds judge nothing, neither now nor then
+    few = suites(engine, "memory", "--baseline", kept, rounds=5)
+    assert few.returncode == 2 and "--rounds 6 or more" in few.stderr
+    for one in old["timings"]:
+        one["seconds"] = one["seconds"][:5]
+    kept.write_text(json.dumps(old))
+    few = suites(engine, "memory", "--baseline", kept)
+    assert few.returncode == 2 and f"{kept} has memory/copy in 5 rounds" in few.stderr
+    few = suites(engine, "memory", rounds=3)
+    assert few.returncode == 0 and "range" in few.stdout and "95% interval" not in few.stdout
+
+
+def test_devices_that_are_not_here_leave_the_others(engine):
+    hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = engine("bench", "--suite", "memory", "--rounds", 3, "--devices", "cuda,cpu", env=hidden)
+    assert done.returncode == 1 and "memory  copy" in done.stdout, done.stderr
+    assert "not measured: [device] cuda was asked for" in done.stdout
+    alone = engine("bench", "--suite", "memory", "--rounds", 3, "--devices", "cuda", env=hidden)
+    assert alone.returncode == 2 and "cuda was asked for" in alone.stderr
 
 
 def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path):
@@ -41,6 +60,8 @@ def test_what_cannot_be_measured_is_refused_before_anything_is(engine, tmp_path)
     refusals = {
         ("--suite", "ops,evn"): "--suite takes names by commas of ops, precision",
         ("--devices", "tpu"): "must be auto, cpu, cuda or cuda:<index>",
+        ("--devices", "cuda", "cpu"): "names by commas: --devices cuda,cpu",
+        ("--suite", "ops", "memory"): "names by commas: --suite ops,memory",
         ("--signature", "--rounds", 3): "--rounds is of bench --suite and says nothing to --signature",
         ("--suite", "ops", "--seconds", 3): "--seconds is of bench timeline",
         ("replay", "--json", tmp_path / "x"): "says nothing to replay",
@@ -73,14 +94,14 @@ def test_actions_are_timed_for_every_algorithm_alone_and_for_eight(engine, tmp_p
 
 def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_path):
     kept = tmp_path / "run.json"
-    words = ("bench", "run", "ppo", "cartpole", "--rounds", 3, "env.count=8", "ppo.rollout=32", "threads=1")
+    words = ("bench", "run", "ppo", "cartpole", "--rounds", 6, "env.count=8", "ppo.rollout=32", "threads=1")
     done = engine(*words, "--json", kept, "--at-least", 1)
     assert done.returncode == 0 and "steps/s (cpu, 1 thread, fp32)" in done.stdout, done.stderr
     old = json.loads(kept.read_text())
     # how long it took to be set up is no part of the figure
     assert old["warmup_seconds"] > 0 and f"warm-up {old['warmup_seconds']:.1f} s" in done.stdout
     (one,) = old["timings"]
-    assert one["suite"] == "run" and one["name"] == "ppo_cartpole" and len(one["seconds"]) == 3
+    assert one["suite"] == "run" and one["name"] == "ppo_cartpole" and len(one["seconds"]) == 6
     one["seconds"] = [s / 100 for s in one["seconds"]]
     kept.write_text(json.dumps(old))
     slower = engine(*words, "--baseline", kept)
@@ -96,18 +117,18 @@ def test_a_run_is_timed_with_its_settings_and_held_to_what_it_was(engine, tmp_pa
 
 def test_two_settings_of_a_run_are_measured_in_turn_and_remembered(engine, tmp_path):
     kept, log = tmp_path / "both.json", tmp_path / "history.jsonl"
-    words = ("bench", "run", "ppo", "cartpole", "--rounds", 3, "env.count=8", "ppo.rollout=32", "threads=1")
+    words = ("bench", "run", "ppo", "cartpole", "--rounds", 6, "env.count=8", "ppo.rollout=32", "threads=1")
     done = engine(*words, "--against", "ppo.epochs=60", "--json", kept, "--log", log, "--note", "more epochs")
     assert done.returncode == 0, done.stderr
     turns = [line.split(": ")[0] for line in done.stderr.splitlines() if line.endswith("steps/s")]
-    assert turns == ["as given", "ppo.epochs=60"] * 3
+    assert turns == ["as given", "ppo.epochs=60", "ppo.epochs=60", "as given"] * 3
     assert "ppo.epochs=60, round by round: " in done.stdout
     first, second = json.loads(kept.read_text())["arms"]
     assert first["changes"] == [] and second["changes"] == ["ppo.epochs=60"]
     assert first["settings"]["threads"] == second["settings"]["threads"] == "1"
-    assert second["verdict"] == "slower" and len(second["ratios"]) == 3 and second["ratio"] < 0.8
+    assert second["verdict"] == "slower" and len(second["ratios"]) == 6 and second["ratio"] < 0.8
     for arm in (first, second):
-        assert len(arm["seconds"]) == 3 and arm["low"] <= arm["steps_per_second"] <= arm["high"]
+        assert len(arm["seconds"]) == 6 and arm["low"] <= arm["steps_per_second"] <= arm["high"]
         assert arm["steps_per_iteration"] == 256 and 10 < arm["peak_mib"] < 10_000
     # a run by itself goes into the same history
     done = engine(*words, "--log", log)
@@ -118,6 +139,16 @@ def test_two_settings_of_a_run_are_measured_in_turn_and_remembered(engine, tmp_p
     assert beside["ratio"] == second["ratio"] and "ratio" not in alone
     assert beside["peak_mib"] == second["peak_mib"]
     assert beside["before"]["steps_per_second"] == first["steps_per_second"]
+
+
+def test_each_side_goes_into_the_history_with_its_own_precision(engine, tmp_path):
+    log = tmp_path / "history.jsonl"
+    words = ("bench", "run", "ppo", "cartpole", "--rounds", 3, "env.count=8", "ppo.rollout=32", "threads=1")
+    done = engine(*words, "--against", "train.precision=bf16", "--log", log)
+    assert done.returncode == 0 and "too few rounds" in done.stdout, done.stderr
+    (line,) = [json.loads(line) for line in log.read_text().splitlines()]
+    assert line["machine"].endswith(", 3 rounds in turn, cpu, 1 thread, bf16")
+    assert line["verdict"] == "too few rounds" and "range" in line and "interval" not in line
 
 
 def test_a_side_that_cannot_be_trained_is_named(engine):

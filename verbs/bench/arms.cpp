@@ -108,7 +108,9 @@ std::vector<std::string> settle_arm(Arm& arm, const Experiment& experiment,
 
 void measure_in_turn(std::vector<Arm>& arms, int rounds, double seconds) {
   for (int round = 0; round < rounds; ++round)
-    for (Arm& arm : arms) {
+    for (size_t turn = 0; turn < arms.size(); ++turn) {
+      // there and back: what an arm leaves behind does not always meet the same one
+      Arm& arm = arms[round % 2 ? arms.size() - 1 - turn : turn];
       std::string said;
       try {
         said = measure_round(arm.words, seconds);
@@ -123,18 +125,22 @@ void measure_in_turn(std::vector<Arm>& arms, int rounds, double seconds) {
 
 ArmComparison beside(const Arm& arm, const Arm& first, double threshold) {
   const Timing ours = arm.step(), theirs = first.step();
-  ArmComparison found{.ratios = {}, .ratio = 0, .interval = {}, .verdict = {}};
+  ArmComparison found{.ratios = {}, .ratio = 0, .interval = {}, .verdict = Verdict::same};
   for (size_t i = 0; i < std::min(ours.seconds.size(), theirs.seconds.size()); ++i)
     found.ratios.push_back(theirs.seconds[i] / ours.seconds[i]);
   const TimingSummary summary = summary_of({.suite = "", .name = "", .seconds = found.ratios});
   found.ratio = summary.median, found.interval = summary.interval;
-  found.verdict = compared({ours}, {theirs}, threshold)[0].verdict;
+  if (summary.is_range) found.verdict = Verdict::too_few;
+  else if (found.interval.low > 1 && found.ratio > 1 + threshold) found.verdict = Verdict::faster;
+  else if (found.interval.high < 1 && 1 / found.ratio > 1 + threshold)
+    found.verdict = Verdict::slower;
   return found;
 }
 
 std::string arms_text(const std::vector<Arm>& arms, double threshold, const Terminal& terminal) {
-  Table table({"settings", ">steps/s", ">95% interval", ">iteration", ">peak memory", ">on the GPU",
-               ">x first", ">95% interval", "verdict"});
+  const std::string interval = interval_name(summary_of(arms[0].step()));
+  Table table({"settings", ">steps/s", ">" + interval, ">iteration", ">peak memory", ">on the GPU",
+               ">x first", ">" + interval, "verdict"});
   std::string by_round;
   for (const Arm& arm : arms) {
     const RunSpeed speed = arm.speed();
@@ -174,6 +180,7 @@ std::string arms_json(const std::vector<Arm>& arms, double threshold, const std:
     for (const auto& [name, value] : arm.settings) settings[name] = value;
     Json one = {{"changes", arm.changes},
                 {"settings", settings},
+                {"device", speed.device},
                 {"seconds", speed.step.seconds},
                 {"steps_per_second", 1 / summary.median},
                 {"low", 1 / summary.interval.high},

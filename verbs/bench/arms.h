@@ -44,8 +44,8 @@ std::vector<std::string> changes_of(const std::string& against);
 std::vector<std::string> settle_arm(Arm& arm, const Experiment& experiment,
                                     const std::vector<Arm>& before);
 
-/// Adds `rounds` rounds of `seconds` each to every arm, in turn, and tells them on stderr. Throws
-/// Error with what an arm's run said when it failed; Interrupted (run_child.h).
+/// Adds `rounds` rounds of `seconds` each to every arm, in turn, A B C C B A A B C, so that none is
+/// always behind the same one; tells them on stderr. Throws Error with what an arm's run said when it failed; Interrupted (run_child.h).
 void measure_in_turn(std::vector<Arm>& arms, int rounds, double seconds);
 
 /// An arm beside the first one.
@@ -53,13 +53,15 @@ struct ArmComparison {
   std::vector<double> ratios;  ///< its steps a second over the first's, round by round
   double ratio;                ///< their median
   Interval interval;           ///< of the median, as TimingSummary's
-  Verdict verdict;             ///< as compared() says it of all rounds
+  Verdict verdict;
 };
+/// Faster where the interval of the ratios lies above 1 and their median above 1 + `threshold`;
+/// slower likewise; too few of fewer than kLeastJudged rounds.
 ArmComparison beside(const Arm& arm, const Arm& first, double threshold);
 
 /// For people: a table, then the ratios round by round.
 std::string arms_text(const std::vector<Arm>& arms, double threshold, const Terminal& terminal);
-/// {"machine", "arms": [{"changes", "settings", "seconds", "steps_per_second", ...}]}.
+/// {"machine", "arms": [{"changes", "settings", "device", "seconds", "steps_per_second", ...}]}.
 std::string arms_json(const std::vector<Arm>& arms, double threshold, const std::string& machine);
 
 /// What `bench run --lines` prints, and what it says. Throws Error where it is none.

@@ -18,7 +18,7 @@ Arm measured(std::vector<std::string> changes, const std::vector<double>& second
     arm.rounds.push_back({.step = {.suite = "run", .name = "ppo_cartpole", .seconds = {s}},
                           .steps_per_iteration = 256,
                           // the last round is not the one that took most
-                          .peak_bytes = int64_t(3 - arm.rounds.size()) << 20});
+                          .peak_bytes = int64_t(seconds.size() - arm.rounds.size()) << 20});
   return arm;
 }
 
@@ -64,29 +64,40 @@ TEST(BenchArms, one_that_changes_nothing_is_refused_and_told_beside_what_does) {
   EXPECT_TRUE(contains(lines[0], "changes nothing here: the run is on a processor")) << lines[0];
 }
 
-TEST(BenchArms, are_compared_round_by_round_and_judged_as_timings_are) {
+TEST(BenchArms, are_compared_and_judged_round_by_round) {
   // the machine became half as fast meanwhile: rounds side by side know
-  const Arm first = measured({}, {1, 1.5, 2}), slower = measured({"a=1"}, {1.25, 1.9, 2.5});
+  const Arm first = measured({}, {1, 1.2, 1.4, 1.6, 1.8, 2}),
+            slower = measured({"a=1"}, {1.25, 1.5, 1.75, 2, 2.3, 2.5});
   const ArmComparison found = beside(slower, first, 0.05);
-  EXPECT_EQ(found.ratios.size(), 3u);
+  EXPECT_EQ(found.ratios.size(), 6u);
   EXPECT_NEAR(found.ratio, 0.8, 1e-9);
-  EXPECT_NEAR(found.interval.low, 1.5 / 1.9, 1e-9);
-  EXPECT_EQ(found.verdict, Verdict::same);
-  const Arm steady = measured({}, {1, 1.01, 1.02}), twice = measured({"a=1"}, {0.5, 0.51, 0.5});
-  EXPECT_EQ(beside(twice, steady, 0.05).verdict, Verdict::faster);
-  EXPECT_EQ(beside(steady, twice, 0.05).verdict, Verdict::slower);
+  EXPECT_NEAR(found.interval.low, 1.8 / 2.3, 1e-9);
+  EXPECT_EQ(found.verdict, Verdict::slower);
+  EXPECT_EQ(beside(first, slower, 0.05).verdict, Verdict::faster);
+  // by less than the threshold, or not in every round
+  EXPECT_EQ(beside(slower, first, 0.5).verdict, Verdict::same);
+  const Arm once = measured({"a=1"}, {1.25, 1.5, 1.75, 2, 1.7, 2.5});
+  EXPECT_EQ(beside(once, first, 0.05).verdict, Verdict::same);
+}
+
+TEST(BenchArms, too_few_rounds_judge_nothing) {
+  const std::vector<Arm> arms = {measured({}, {1, 1, 1}), measured({"a=1"}, {0.5, 0.5, 0.5})};
+  EXPECT_EQ(beside(arms[1], arms[0], 0.05).verdict, Verdict::too_few);
+  const std::string text = arms_text(arms, 0.05, {});
+  EXPECT_TRUE(contains(text, "range") && contains(text, "too few rounds")) << text;
+  EXPECT_FALSE(contains(text, "95% interval")) << text;
 }
 
 TEST(BenchArms, are_told_with_what_they_take) {
-  const std::vector<Arm> arms = {measured({}, {1e-3, 1e-3, 1e-3}),
-                                 measured({"a=1"}, {5e-4, 5e-4, 5e-4})};
+  const std::vector<Arm> arms = {measured({}, std::vector<double>(6, 1e-3)),
+                                 measured({"a=1"}, std::vector<double>(6, 5e-4))};
   const std::string text = arms_text(arms, 0.05, {});
-  for (const char* part : {"1000", "2000", "256 ms", "128 ms", "3 MiB", "2.000", "faster",
-                           "a=1, round by round: 2.000 2.000 2.000"})
+  for (const char* part : {"1000", "2000", "256 ms", "128 ms", "6 MiB", "2.000", "faster",
+                           "a=1, round by round: 2.000 2.000 2.000", "95% interval"})
     EXPECT_TRUE(contains(text, part)) << part << "\n" << text;
   const auto json = nlohmann::json::parse(arms_json(arms, 0.05, "a machine"));
   EXPECT_EQ(json["arms"][1]["verdict"], "faster");
-  EXPECT_EQ(json["arms"][1]["peak_mib"], 3);
+  EXPECT_EQ(json["arms"][1]["peak_mib"], 6);
   EXPECT_FALSE(json["arms"][0].contains("ratio"));
   EXPECT_FALSE(json["arms"][0].contains("device_peak_mib"));
   const Logged logged{.what = "ppo cartpole",
@@ -138,6 +149,10 @@ TEST(BenchHistory, a_line_has_what_was_measured_and_what_was_before) {
   EXPECT_EQ(line["ratio"], 1.5);
   EXPECT_EQ(line["verdict"], "faster");
   EXPECT_EQ(line["before"]["what"], "old.json");
+  logged.step.is_range = true;
+  line = nlohmann::json::parse(log_line(logged));
+  EXPECT_TRUE(line.contains("range") && !line.contains("interval"));
+  EXPECT_TRUE(line["before"].contains("interval"));
 }
 
 }  // namespace

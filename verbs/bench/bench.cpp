@@ -233,14 +233,21 @@ int replay(const Arguments& arguments) {
 int suites(const Arguments& arguments) {
   const auto chosen = suites_of(arguments.value("--suite").value_or("all"));
   const int rounds = int(arguments.integer("--rounds", 3, 1000).value_or(kRounds));
-  const Outputs outputs(arguments);
+  const Outputs outputs(arguments, rounds);
   const std::string named = arguments.value("--devices").value_or("cpu");
   std::vector<at::Device> devices;
-  for (size_t begin = 0; begin <= named.size();) {
-    const size_t end = std::min(named.find(',', begin), named.size());
-    devices.push_back(place(named.substr(begin, end - begin), 1).device);
-    begin = end + 1;
+  std::vector<std::string> missing;
+  for (const std::string& name : split_list(named, "--devices")) {
+    try {
+      devices.push_back(place(name, 1).device);
+    } catch (const Error& why) {
+      // a GPU that is not here leaves the others
+      if (!name.starts_with("cuda")) throw;
+      missing.push_back(why.what());
+    }
   }
+  if (devices.empty()) throw Error(missing[0]);
+  print_notes(missing);
   if (std::ranges::all_of(devices, [](at::Device device) { return device.is_cuda(); }) &&
       std::ranges::all_of(chosen, host_only))
     throw Error("[bench] " + arguments.value("--suite").value_or("all") +
@@ -252,8 +259,11 @@ int suites(const Arguments& arguments) {
     for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
       timings.push_back(std::move(one));
   tell_unrest(bystanders);
-  return tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread",
-                      nlohmann::json::object());
+  const int status =
+      tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread",
+                   nlohmann::json::object());
+  for (const std::string& why : missing) print("not measured: " + why + "\n");
+  return missing.empty() ? status : kRegressed;
 }
 
 // flags are those of one of the things that bench does
@@ -287,8 +297,8 @@ int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
       {.flags =
-           {{"--seconds", "S",
-             "measured of each round of a stage (default 5), of a run (default 1)"},
+           {{"--seconds", "N",
+             "whole seconds measured of each round of a stage (default 5), of a run (default 1)"},
             {"--json", "FILE", "the figures as JSON, too"},
             {"--config", "FILE", "settings from YAML or JSON, as of train"},
             {"--bare", "", "without configs/<algorithm>/<environment>.yaml"},
@@ -300,7 +310,8 @@ int run(const std::vector<std::string>& words) {
              "(default)"},
             {"--devices", "NAMES", "of the suites, by commas: cpu (default), cuda, cuda:<n>"},
             {"--rounds", "N",
-             "samples of each work of the suites, of a run (default 7), of each stage (default 3)"},
+             "samples of each work of the suites, of a run (default 9), of each stage (default 3); "
+             "at least 3, and 6 where something is judged"},
             {"--baseline", "FILE", "what --json wrote before: a slower work is exit status 1"},
             {"--threshold", "X", "slower by less than this share is forgiven (default 0.05)"},
             {"--at-least", "N", "of a run: fewer steps a second are exit status 1"},
@@ -326,6 +337,10 @@ int run(const std::vector<std::string>& words) {
   }
   if (arguments.positional().empty() && arguments.settings().empty()) return suites(arguments);
   if (what == "replay") return replay(arguments);
+  for (const char* flag : {"--devices", "--suite"})
+    if (arguments.has(flag) && what != "timeline" && what != "run")
+      throw Error("[bench] " + std::string(flag) + " takes names by commas: " + flag + " " +
+                  *arguments.value(flag) + "," + joined(arguments.positional(), ","));
   if (what != "timeline" && what != "run")
     throw Error("[bench] knows run, timeline, replay and --signature, got " +
                 (what.empty() ? "nothing" : what) +

@@ -23,14 +23,16 @@ std::string log_line(const Logged& logged) {
   line["machine"] = logged.machine;
   if (*kEngineCommit) line["commit"] = kEngineCommit;
   line["steps_per_second"] = 1 / logged.step.median;
-  line["interval"] = interval_of(logged.step);
+  // what is no interval is not called one
+  line[logged.step.is_range ? "range" : "interval"] = interval_of(logged.step);
   line["seconds_per_iteration"] = logged.step.median * double(logged.run.steps_per_iteration);
   line["peak_mib"] = mib(logged.run.peak_bytes);
   if (logged.run.device_peak_bytes > 0) line["device_peak_mib"] = mib(logged.run.device_peak_bytes);
   if (logged.before) {
-    line["before"] = {{"what", logged.before->what},
-                      {"steps_per_second", 1 / logged.before->step.median},
-                      {"interval", interval_of(logged.before->step)}};
+    line["before"] = {
+        {"what", logged.before->what},
+        {"steps_per_second", 1 / logged.before->step.median},
+        {logged.before->step.is_range ? "range" : "interval", interval_of(logged.before->step)}};
     line["ratio"] = logged.before->ratio;
     line["verdict"] = name_of(logged.before->verdict);
   }

@@ -31,7 +31,8 @@ struct Logged {
 };
 
 /// {"date", "what", "settings", "machine", "commit", "steps_per_second", "interval", "ratio", ...}
-/// with a line's end; `date` is in UTC, `commit` this build's where it is known.
+/// with a line's end; `date` is in UTC, `commit` this build's where it is known; of too few rounds
+/// "range" in place of "interval".
 std::string log_line(const Logged& logged);
 
 }  // namespace maglev::verbs::bench

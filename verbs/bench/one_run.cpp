@@ -73,7 +73,7 @@ std::vector<Arm> arms_of(const Arguments& arguments, const AlgoOnEnv& pair,
 
 // a line of each but the first
 void log_arms(AppendFile& log, const Arguments& arguments, const AlgoOnEnv& pair,
-              const std::vector<Arm>& arms, double threshold, const std::string& machine) {
+              const std::vector<Arm>& arms, double threshold, const std::string& how) {
   const Arm& first = arms[0];
   const Timing step = first.step();
   const auto& given = arguments.settings();
@@ -83,7 +83,7 @@ void log_arms(AppendFile& log, const Arguments& arguments, const AlgoOnEnv& pair
     append(log, {.what = pair.algo + " " + pair.env,
                  .settings = joined_settings(given, arms[i].changes),
                  .note = arguments.value("--note").value_or(""),
-                 .machine = machine,
+                 .machine = machine_of(how + ", " + arms[i].speed().device),
                  .step = summary_of(arms[i].step()),
                  .run = arms[i].speed(),
                  .before = Reference{.what = what,
@@ -104,7 +104,7 @@ int runs_in_turn(const Arguments& arguments, const AlgoOnEnv& pair, int rounds, 
   std::vector<std::string> told;
   std::vector<Arm> arms = arms_of(arguments, pair, told);
   print_notes(told);
-  Outputs outputs(arguments);
+  Outputs outputs(arguments, rounds);
 
   const SignalGuard signals;
   try {
@@ -117,16 +117,15 @@ int runs_in_turn(const Arguments& arguments, const AlgoOnEnv& pair, int rounds, 
   }
   const Arm& first = arms[0];
   const double threshold = outputs.threshold;
-  const std::string machine =
-      machine_of(std::to_string(rounds) + " rounds in turn, " + first.rounds[0].device);
+  const std::string how = std::to_string(rounds) + " rounds in turn";
   print(arms_text(arms, threshold, probe_terminal(STDOUT_FILENO)));
   for (const Arm& arm : arms)
     if (arm.rounds[0].steps_per_iteration != first.rounds[0].steps_per_iteration)
       print("an iteration of " + arm.name() + " is of " +
             by_thousands(arm.rounds[0].steps_per_iteration) + " steps, of " + first.name() +
             " of " + by_thousands(first.rounds[0].steps_per_iteration) + ": steps/s compare\n");
-  if (outputs.json) write_atomic(*outputs.json, arms_json(arms, threshold, machine));
-  if (outputs.log) log_arms(*outputs.log, arguments, pair, arms, threshold, machine);
+  if (outputs.json) write_atomic(*outputs.json, arms_json(arms, threshold, machine_of(how)));
+  if (outputs.log) log_arms(*outputs.log, arguments, pair, arms, threshold, how);
   return 0;
 }
 
@@ -161,7 +160,7 @@ int one_run(const Arguments& arguments) {
   Experiment experiment(pair.algo, pair.env);
   print_notes(load_settings(experiment, arguments, arguments.settings()).notes);
   print_notes(experiment.settle());
-  Outputs outputs(arguments);
+  Outputs outputs(arguments, rounds);
   nlohmann::json settings;
   for (const Field& field : experiment.table().fields()) settings[field.name] = field.text();
   if (const auto path = arguments.value("--baseline"))

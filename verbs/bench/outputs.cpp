@@ -22,7 +22,7 @@ constexpr size_t kMostBytes = size_t(64) << 20;  // of a baseline
 
 }  // namespace
 
-Outputs::Outputs(const Arguments& arguments)
+Outputs::Outputs(const Arguments& arguments, int rounds)
     : json(arguments.output("--json")),
       html(arguments.output("--html")),
       threshold(arguments.number("--threshold", 0, 10).value_or(kThreshold)) {
@@ -35,9 +35,18 @@ Outputs::Outputs(const Arguments& arguments)
   }
   const auto path = arguments.value("--baseline");
   if (!path) return;
+  const auto too_few = [](const std::string& what, size_t samples) {
+    return Error("[bench] " + what + " " + std::to_string(samples) + " rounds, and fewer than " +
+                 std::to_string(kLeastJudged) + " judge nothing; measure with --rounds " +
+                 std::to_string(kLeastJudged) + " or more");
+  };
+  if (rounds < kLeastJudged) throw too_few("beside --baseline there are", size_t(rounds));
   std::string machine;
   baseline = read_file(*path, kMostBytes);
   before = timings_of_json(baseline, *path, &machine);
+  for (const Timing& one : before)
+    if (std::ssize(one.seconds) < kLeastJudged)
+      throw too_few(*path + " has " + one.suite + "/" + one.name + " in", one.seconds.size());
   if (const std::string model = probe_system(".").processor.model;
       !machine.empty() && !machine.starts_with(model))
     std::fprintf(stderr, "maglev: %s was measured on another machine (%s): it says little here\n",
@@ -56,7 +65,9 @@ int tell_timings(const Arguments& arguments, const Outputs& outputs,
                  const std::vector<Timing>& timings, const std::string& how,
                  const nlohmann::json& beside) {
   const auto comparisons = compared(timings, outputs.before, outputs.threshold);
-  Table table({"suite", "work", ">median", ">95% interval", ">of before", "verdict"});
+  MAGLEV_ASSERT(!timings.empty(), "something was measured");
+  const std::string interval = interval_name(summary_of(timings[0]));
+  Table table({"suite", "work", ">median", ">" + interval, ">of before", "verdict"});
   int slower = 0;
   for (const Timing& one : timings) {
     const TimingSummary summary = summary_of(one);

@@ -15,11 +15,11 @@
 
 namespace maglev::verbs::bench {
 
-constexpr int64_t kRounds = 7;
-constexpr int kRegressed = 1;  ///< exit status
+constexpr int64_t kRounds = 9;  ///< the fewest whose interval leaves out a sample at each end
+constexpr int kRegressed = 1;   ///< exit status
 
-/// What the flags say, before anything is measured. Throws Error where a file cannot be written or
-/// is no baseline.
+/// What the flags say, before anything is measured in so many rounds. Throws Error where a file
+/// cannot be written or is no baseline, or there are too few rounds to judge, now or in it.
 struct Outputs {
   std::optional<std::string> json, html;
   std::optional<AppendFile> log;
@@ -27,7 +27,7 @@ struct Outputs {
   std::vector<Timing> before;  ///< in it
   double threshold;            ///< of what is slower
 
-  explicit Outputs(const Arguments& arguments);
+  Outputs(const Arguments& arguments, int rounds);
 };
 
 /// The table beside the baseline, and the files, with what `beside` has besides timings in that of

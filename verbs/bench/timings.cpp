@@ -13,14 +13,15 @@
 #include "verbs/study/page.h"
 
 namespace maglev::verbs::bench {
-namespace {
-
-constexpr double kConfidence = 0.95;
-
-}  // namespace
 
 TimingSummary summary_of(const Timing& timing) {
-  return {median_of(timing.seconds), bootstrap_interval(timing.seconds, median_of, kConfidence)};
+  return {.median = median_of(timing.seconds),
+          .interval = median_interval(timing.seconds),
+          .is_range = std::ssize(timing.seconds) < kLeastJudged};
+}
+
+const char* interval_name(const TimingSummary& summary) {
+  return summary.is_range ? "range" : "95% interval";
 }
 
 std::vector<Comparison> compared(const std::vector<Timing>& now, const std::vector<Timing>& before,
@@ -33,9 +34,10 @@ std::vector<Comparison> compared(const std::vector<Timing>& now, const std::vect
     if (old == before.end()) continue;
     const TimingSummary a = summary_of(one), b = summary_of(*old);
     Comparison comparison{one.suite, one.name, a.median / b.median, Verdict::same};
-    if (comparison.ratio > 1 + threshold && a.interval.low > b.interval.high)
+    if (a.is_range || b.is_range) comparison.verdict = Verdict::too_few;
+    else if (comparison.ratio > 1 + threshold && a.interval.low > b.interval.high)
       comparison.verdict = Verdict::slower;
-    if (1 / comparison.ratio > 1 + threshold && a.interval.high < b.interval.low)
+    else if (1 / comparison.ratio > 1 + threshold && a.interval.high < b.interval.low)
       comparison.verdict = Verdict::faster;
     comparisons.push_back(std::move(comparison));
   }

@@ -2,6 +2,7 @@
 // Samples of how long works take, what they say together, and whether others say something else.
 
 #include <array>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,15 +16,25 @@ struct Timing {
   std::vector<double> seconds = {};  ///< of one piece of work, a sample a round
 };
 
-/// Median, and its percentile interval by the bootstrap; at least two samples.
+/// Fewer samples have no 95 % interval of their median: the range of five covers it in 93.75 %.
+constexpr int64_t kLeastJudged = 6;
+
+/// Median, and its 95 % interval (median_interval); of fewer than kLeastJudged samples the range,
+/// which judges nothing.
 struct TimingSummary {
   double median;
   Interval interval;
+  bool is_range = false;
 };
+/// At least one sample.
 TimingSummary summary_of(const Timing& timing);
+/// What the interval is: "95% interval" or "range".
+const char* interval_name(const TimingSummary& summary);
 
-enum class Verdict { same, slower, faster };
-constexpr auto names_of(Verdict) { return std::array{"same", "slower", "faster"}; }
+enum class Verdict { same, slower, faster, too_few };
+constexpr auto names_of(Verdict) {
+  return std::array{"same", "slower", "faster", "too few rounds"};
+}
 
 struct Comparison {
   std::string suite, name;
@@ -32,7 +43,8 @@ struct Comparison {
 };
 
 /// Works that both have. One is slower where the ratio is above 1 + `threshold` and the intervals
-/// do not overlap, which is more than the noise of both; faster likewise.
+/// do not overlap, which is more than the noise of both; faster likewise; too few where one of them
+/// has fewer than kLeastJudged samples.
 std::vector<Comparison> compared(const std::vector<Timing>& now, const std::vector<Timing>& before,
                                  double threshold);
 
