@@ -63,7 +63,7 @@ class Remote {
   /// Waits for it. Throws Error with what Python raised, or with how its process ended, and the
   /// episode in which that was.
   Answer take();
-  /// How people come to where it is: the seed and the step, to be read behind what went wrong there.
+  /// How people come to where it is, by seed and step, to be read behind what went wrong there.
   std::string episode() const;
   /// Of the last answer: the columns of the spec one behind the other, then the mask, then for each
   /// of the spec's events what a step adds to it, f32.

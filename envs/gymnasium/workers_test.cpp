@@ -16,8 +16,8 @@
 namespace maglev::gymnasium {
 namespace {
 
-// one that answers a reset, and steps never: it ends its process, or is silent; it writes down that it
-// was closed
+// one that answers a reset, and steps never: it ends its process, or is silent; it writes down that
+// it was closed
 constexpr const char* kSilent = R"(
 import os
 import time
