@@ -1,7 +1,6 @@
 #include "base/picture/text.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <iterator>
 
@@ -44,13 +43,26 @@ constexpr Glyph kGlyphs[] = {
     {'U', {17, 17, 17, 17, 17, 17, 14}}, {'V', {17, 17, 17, 17, 17, 10, 4}},
     {'W', {17, 17, 17, 21, 21, 21, 10}}, {'X', {17, 17, 10, 4, 10, 17, 17}},
     {'Y', {17, 17, 17, 10, 4, 4, 4}}, {'Z', {31, 1, 2, 4, 8, 16, 31}},
-    {'_', {0, 0, 0, 0, 0, 0, 31}}, {'|', {4, 4, 4, 4, 4, 4, 4}},};
+    {'_', {0, 0, 0, 0, 0, 0, 31}},
+    {'a', {0, 0, 14, 1, 15, 17, 15}}, {'b', {16, 16, 22, 25, 17, 17, 30}},
+    {'c', {0, 0, 14, 16, 16, 17, 14}}, {'d', {1, 1, 13, 19, 17, 17, 15}},
+    {'e', {0, 0, 14, 17, 31, 16, 14}}, {'f', {6, 9, 8, 28, 8, 8, 8}},
+    {'g', {0, 0, 15, 17, 15, 1, 14}}, {'h', {16, 16, 22, 25, 17, 17, 17}},
+    {'i', {4, 0, 12, 4, 4, 4, 14}}, {'j', {2, 0, 6, 2, 2, 18, 12}},
+    {'k', {16, 16, 18, 20, 24, 20, 18}}, {'l', {12, 4, 4, 4, 4, 4, 14}},
+    {'m', {0, 0, 26, 21, 21, 17, 17}}, {'n', {0, 0, 22, 25, 17, 17, 17}},
+    {'o', {0, 0, 14, 17, 17, 17, 14}}, {'p', {0, 0, 30, 17, 30, 16, 16}},
+    {'q', {0, 0, 13, 19, 15, 1, 1}}, {'r', {0, 0, 22, 25, 16, 16, 16}},
+    {'s', {0, 0, 14, 16, 14, 1, 30}}, {'t', {8, 8, 28, 8, 8, 9, 6}},
+    {'u', {0, 0, 17, 17, 17, 19, 13}}, {'v', {0, 0, 17, 17, 17, 10, 4}},
+    {'w', {0, 0, 17, 17, 21, 21, 10}}, {'x', {0, 0, 17, 10, 4, 10, 17}},
+    {'y', {0, 0, 17, 17, 15, 1, 14}}, {'z', {0, 0, 31, 2, 4, 8, 31}},
+    {'|', {4, 4, 4, 4, 4, 4, 4}},};
 // clang-format on
 
 const Glyph& glyph_of(char character) {
-  const char capital = char(std::toupper(static_cast<unsigned char>(character)));
-  const auto found = std::ranges::lower_bound(kGlyphs, capital, {}, &Glyph::character);
-  if (found != std::end(kGlyphs) && found->character == capital) return *found;
+  const auto found = std::ranges::lower_bound(kGlyphs, character, {}, &Glyph::character);
+  if (found != std::end(kGlyphs) && found->character == character) return *found;
   return *std::ranges::lower_bound(kGlyphs, '?', {}, &Glyph::character);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A line of text on a picture, in capitals of five by seven dots.
+// A line of text on a picture, in letters of five by seven dots.
 
 #include <string_view>
 
@@ -10,8 +10,8 @@ namespace maglev {
 /// Dots from one character to the next, and a line's height.
 constexpr int kGlyphStep = 6, kGlyphHeight = 7;
 
-/// Writes `text` from `upper_left` on, `dot` pixels a dot. Small letters are written as capitals,
-/// characters that have no picture as question marks.
+/// Writes `text` from `upper_left` on, `dot` pixels a dot; characters that have no picture as
+/// question marks.
 void write_text(Canvas& canvas, PixelPoint upper_left, std::string_view text, int dot, Rgb colour);
 
 /// Pixels a line is wide.

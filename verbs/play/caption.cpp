@@ -14,7 +14,7 @@ namespace {
 constexpr Rgb kBack{24, 28, 34}, kWords{214, 220, 228}, kQuiet{140, 150, 162};
 // the first players' colours are those of hockey's rackets
 constexpr Rgb kPlayers[] = {{235, 98, 53}, {70, 130, 190}};
-constexpr int kLarge = 2, kSmall = 1, kMargin = 8;  // pixels a dot; pixels
+constexpr int kLarge = 2, kSmall = 1, kMargin = 8, kGap = 3;  // pixels a dot; pixels
 
 std::string clock_of(const Match& match) {
   std::string text = std::to_string(match.steps());
@@ -28,6 +28,14 @@ std::string fitted(const std::string& text, int dot, int width) {
   return text.substr(0, most);
 }
 
+// as many of the parts that commas are between as there is room for, the first at least in part
+std::string fitted_parts(const std::string& text, int dot, int width) {
+  const std::string shown = fitted(text, dot, width);
+  const size_t comma = shown.rfind(',');
+  if (shown.size() == text.size() || comma == std::string::npos) return shown;
+  return shown.substr(0, comma + 1);
+}
+
 }  // namespace
 
 std::string short_name(const Player& player) {
@@ -38,8 +46,8 @@ std::string short_name(const Player& player) {
 Canvas captioned(const Canvas& picture, const Match& match) {
   Canvas whole(picture.width(), picture.height() + kCaptionHeight, kBack);
   whole.place(picture, 0, 0);
-  const float top = float(picture.height() + kMargin);
-  const float below = top + float(kLarge * kGlyphHeight + kMargin / 2);
+  const float top = float(picture.height() + kMargin / 2);
+  const float below = top + float(kLarge * kGlyphHeight + kGap);
   const int width = picture.width() - 2 * kMargin;
   const auto right = [&](const std::string& text, int dot) {
     return float(picture.width() - kMargin - text_width(text, dot));
@@ -67,9 +75,14 @@ Canvas captioned(const Canvas& picture, const Match& match) {
   char value[40];
   std::snprintf(value, sizeof value, "return %.2f", match.returns()[0]);
   write_text(whole, {right(value, kSmall), below}, value, kSmall, kQuiet);
-  const std::string events =
-      fitted(match.events(), kSmall, int(right(value, kSmall)) - 2 * kMargin);
-  write_text(whole, {kMargin, below}, events, kSmall, kQuiet);
+  const std::string events = match.events();
+  const std::string beside = fitted_parts(events, kSmall, int(right(value, kSmall)) - 2 * kMargin);
+  write_text(whole, {kMargin, below}, beside, kSmall, kQuiet);
+  // what has no room there, in a line of its own
+  const size_t rest = events.find_first_not_of(' ', beside.size());
+  if (rest != std::string::npos)
+    write_text(whole, {kMargin, below + float(kSmall * kGlyphHeight + kGap)},
+               fitted_parts(events.substr(rest), kSmall, width), kSmall, kQuiet);
   return whole;
 }
 

@@ -93,6 +93,26 @@ TEST(Play, a_recording_says_who_plays_the_score_and_the_clock) {
   EXPECT_EQ(match.wins(), (std::vector<int64_t>{2, 0}));
 }
 
+TEST(Play, counts_that_have_no_room_beside_the_return_have_a_line_of_their_own) {
+  Match match(find_env("kg"), {.env = {"env.data=countries_s1"}}, {"random"}, nullptr,
+              ActMode::mean, 1);
+  // lines of the caption: who plays, and one or two of counts
+  const auto written = [&](int width) {
+    const Canvas whole = captioned(Canvas(width, 20), match);
+    int lines = 0;
+    bool before = false;
+    for (int y = 20; y < whole.height(); ++y) {
+      bool any = false;
+      for (int x = 1; x < width; ++x) any |= !(whole.at(x, y) == whole.at(0, y));
+      lines += any && !before;
+      before = any;
+    }
+    return lines;
+  };
+  EXPECT_EQ(written(1200), 2);
+  EXPECT_EQ(written(600), 3);
+}
+
 TEST(Play, a_run_is_called_by_the_last_part_of_its_folder) {
   const auto& bot = find_env("tug").bots[0];
   EXPECT_EQ(short_name(BotPlayer(bot, "runs/best one/", nullptr)), "best one");
