@@ -24,9 +24,8 @@ GRAPHS = ["family", "countries_s1", "countries_s2", "countries_s3", "umls", "kin
 # besides the proven settings: wrong regions have proofs as well, so false queries are asked, of regions alone
 REGIONS = ["env.corrupt=tail", "env.negatives=1", "env.end_action=true", "ppo.entropy=0.2"]
 TRAINED = {
-    "family": ["train.steps=200000"],
     "countries": ["train.steps=80000", *REGIONS],
-    "": ["train.steps=60000"],
+    "": ["train.steps=200000"],
 }
 # family among 100 drawn candidates, the others among all
 RANKED = {
