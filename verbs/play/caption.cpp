@@ -14,7 +14,7 @@ namespace {
 constexpr Rgb kBack{24, 28, 34}, kWords{214, 220, 228}, kQuiet{140, 150, 162};
 // the first players' colours are those of hockey's rackets
 constexpr Rgb kPlayers[] = {{235, 98, 53}, {70, 130, 190}};
-constexpr int kLarge = 2, kSmall = 1, kMargin = 8, kGap = 3;  // pixels a dot; pixels
+constexpr int kLarge = 2, kSmall = 1, kMargin = 8, kLineGap = 3;  // pixels a dot; pixels
 
 std::string clock_of(const Match& match) {
   std::string text = std::to_string(match.steps());
@@ -47,7 +47,7 @@ Canvas captioned(const Canvas& picture, const Match& match) {
   Canvas whole(picture.width(), picture.height() + kCaptionHeight, kBack);
   whole.place(picture, 0, 0);
   const float top = float(picture.height() + kMargin / 2);
-  const float below = top + float(kLarge * kGlyphHeight + kGap);
+  const float below = top + float(kLarge * kGlyphHeight + kLineGap);
   const int width = picture.width() - 2 * kMargin;
   const auto right = [&](const std::string& text, int dot) {
     return float(picture.width() - kMargin - text_width(text, dot));
@@ -81,7 +81,7 @@ Canvas captioned(const Canvas& picture, const Match& match) {
   // what has no room there, in a line of its own
   const size_t rest = events.find_first_not_of(' ', beside.size());
   if (rest != std::string::npos)
-    write_text(whole, {kMargin, below + float(kSmall * kGlyphHeight + kGap)},
+    write_text(whole, {kMargin, below + float(kSmall * kGlyphHeight + kLineGap)},
                fitted_parts(events.substr(rest), kSmall, width), kSmall, kQuiet);
   return whole;
 }

@@ -49,8 +49,8 @@ struct Ranking {
 /// Leaves out the questions that `complete` does not name.
 void keep(Ranking& ranking, const std::vector<bool>& complete);
 
-/// While proofs are tried a status line says how far that is, and a signal ends it: what is complete
-/// by then is ranked. Throws Error where a score is not finite.
+/// While proofs are tried a status line says how far that is, and a signal ends it: what is
+/// complete by then is ranked. Throws Error where a score is not finite.
 Ranking ranking_of(std::vector<Question> questions, const Scorers& scorers);
 
 /// The scorings of a ranking: proof (without a shortlist), embedding, rules, and joined where there
