@@ -20,6 +20,7 @@ Table::Table(std::vector<std::string> headings) : headings_(std::move(headings))
   for (std::string& heading : headings_) {
     right_.push_back(heading.starts_with('>'));
     if (right_.back()) heading.erase(0, 1);
+    least_.push_back(display_width(heading));
   }
 }
 
@@ -28,13 +29,17 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
+void Table::widen(const std::vector<std::string>& cells) {
+  MAGLEV_ASSERT(cells.size() == headings_.size(), "a row has a cell for each heading");
+  for (size_t c = 0; c < cells.size(); ++c)
+    least_[c] = std::max(least_[c], display_width(cells[c]));
+}
+
 std::string Table::text(const Terminal& terminal) const {
   const size_t last = headings_.size() - 1;
-  std::vector<int> widths;
-  for (size_t c = 0; c < headings_.size(); ++c) {
-    widths.push_back(display_width(headings_[c]));
-    for (const auto& row : rows_) widths[c] = std::max(widths[c], display_width(row[c]));
-  }
+  std::vector<int> widths = least_;
+  for (const auto& row : rows_)
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], display_width(row[c]));
   int before_last = 0;
   for (size_t c = 0; c < last; ++c) before_last += widths[c] + kGap;
   const int room = terminal.columns - before_last;

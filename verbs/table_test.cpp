@@ -38,6 +38,16 @@ TEST(Table, puts_the_last_column_below_where_there_is_no_room_beside) {
             "    sweet\n");
 }
 
+TEST(Table, rows_may_be_printed_one_by_one_where_widths_are_told_before) {
+  Table table({"check", ">took", "what"});
+  table.widen({"a longer name", "12345", ""});
+  table.add({"short", "1", "sound"});
+  const std::string first = table.text({});
+  EXPECT_EQ(first, "check           took  what\nshort              1  sound\n");
+  table.add({"a longer name", "12345", "sound too"});
+  EXPECT_EQ(table.text({}).substr(0, first.size()), first);
+}
+
 TEST(Table, a_word_longer_than_the_line_stands_alone) {
   EXPECT_EQ(wrapped("a longwordindeed b c", 4),
             (std::vector<std::string>{"a", "longwordindeed", "b c"}));

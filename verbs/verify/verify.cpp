@@ -109,19 +109,33 @@ int run(const std::vector<std::string>& words) {
   Table table({"check", "outcome", "what was seen"});
   Json rows = Json::array();
   int64_t counts[3] = {};
+  const bool as_json = arguments.has("--json");
+  const auto checks = checks_of(experiment->env().name);
+  // a row is printed as its check ends, so columns are as wide from the beginning
+  for (const Check& check : checks) table.widen({check.name, "", ""});
+  for (const char* outcome : names_of(Outcome())) table.widen({"", outcome, ""});
+  const Terminal terminal = probe_terminal(STDOUT_FILENO);
+  size_t printed = 0;
   // some checks play for minutes: who looks on sees which
   StatusLine line;
-  for (const Check& check : checks_of(experiment->env().name)) {
+  for (const Check& check : checks) {
     line.show(std::string("checking ") + check.name);
     const Finding finding = subject ? finding_of(check, *subject) : not_loaded(check, unloadable);
     counts[size_t(finding.outcome)] += 1;
     table.add({check.name, name_of(finding.outcome), finding.what});
+    if (!as_json) {
+      line.clear();
+      const std::string text = table.text(terminal);
+      print(text.substr(printed));
+      std::fflush(stdout);
+      printed = text.size();
+    }
     rows.push_back(
         {{"check", check.name}, {"outcome", name_of(finding.outcome)}, {"what", finding.what}});
   }
   line.clear();
   const int64_t passed = counts[size_t(Outcome::passed)], failed = counts[size_t(Outcome::failed)];
-  if (arguments.has("--json")) {
+  if (as_json) {
     const Json report = {{"run", folder},
                          {"checkpoint", policy ? Json(policy->checkpoint()) : Json()},
                          {"step", policy ? Json(policy->identity().step) : Json()},
@@ -129,7 +143,6 @@ int run(const std::vector<std::string>& words) {
                          {"passed", failed == 0}};
     print(report.dump(2) + "\n");
   } else {
-    print(table.text(probe_terminal(STDOUT_FILENO)));
     const std::string judged =
         policy ? policy->checkpoint() + ", step " + std::to_string(policy->identity().step)
                : folder;
