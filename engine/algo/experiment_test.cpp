@@ -41,6 +41,17 @@ TEST(Experiment, begins_with_the_file_of_its_environment_or_with_that_of_any) {
   EXPECT_EQ(Experiment("dreamer", "cartpole").load_proven(home), "");
 }
 
+TEST(Experiment, an_algorithm_of_another_library_is_answered_with_ours) {
+  const auto answer = [](const char* algo) {
+    return error_of([&] { Experiment experiment(algo, "pendulum"); });
+  };
+  EXPECT_EQ(answer("SAC"),
+            "[algo] SAC is not here; tdmpc2 learns continuous actions from a replay");
+  EXPECT_TRUE(contains(answer("dqn"), "; dreamer ")) << answer("dqn");
+  EXPECT_TRUE(contains(answer("a2c"), "; ppo ")) << answer("a2c");
+  EXPECT_TRUE(contains(answer("ppoo"), "did you mean ppo")) << answer("ppoo");
+}
+
 TEST(Experiment, a_default_gives_way_too) {
   Experiment experiment("tdmpc2", "pendulum");
   experiment.table().override_with("tdmpc2.samples=10");
