@@ -73,7 +73,7 @@ def test_images_are_learnt_from(examples, tmp_path):
         done = examples(*words, "--imagine", file)
         assert done.returncode == 0, done.stderr
         off = json.loads(done.stdout)["world_model"]["image"]
-        assert 0 < off["error_seen"] < 128 and 0 < off["error_imagined"] < 128
+        assert 0 < off["error_seen"] < 128 and 0 < off["error_imagined"] < 128 and 0 < off["error_still"] < 128
     with Image.open(moving) as picture:
         assert picture.n_frames == 12
     with Image.open(strip) as picture:

@@ -224,17 +224,26 @@ std::vector<DreamError> errors_of(const Dreamed& d) {
   const auto seen = d.is_first.to(at::kBool).logical_or(
       (at::arange(d.is_first.size(0), d.is_first.options().dtype(at::kLong)) < d.seen)
           .unsqueeze(1));
+  // the step that each row saw last, at each step
+  const auto times = at::arange(d.is_first.size(0), d.is_first.options().dtype(at::kLong));
+  const auto last = std::get<0>(at::cummax(at::where(seen, times.unsqueeze(1), 0), 0));
+  const auto rows = at::arange(d.is_first.size(1), times.options());
   const auto root = [](const at::Tensor& squares) {
     return squares.numel() > 0 ? std::sqrt(squares.mean().item<double>())
                                : std::numeric_limits<double>::quiet_NaN();
   };
   for (size_t i = 0; i < d.columns.size(); ++i) {
     if (!d.model[i].defined()) continue;
-    const auto squares =
-        (d.model[i] - d.truth[i].to(at::kFloat)).square().flatten(2).mean(2).to(at::kDouble);
+    const auto truth = d.truth[i].to(at::kFloat);
+    const auto squares_of = [&](const at::Tensor& said) {
+      return (said - truth).square().flatten(2).mean(2).to(at::kDouble);
+    };
+    const auto squares = squares_of(d.model[i]), still = squares_of(truth.index({last, rows}));
     errors.push_back({.column = d.columns[i].name,
                       .seen = root(squares.masked_select(seen)),
-                      .imagined = root(squares.masked_select(seen.logical_not()))});
+                      .imagined = root(squares.masked_select(seen.logical_not())),
+                      .still = root(still.masked_select(seen.logical_not())),
+                      .most = d.truth[i].scalar_type() == at::kByte ? 255. : 0.});
   }
   return errors;
 }

@@ -25,6 +25,9 @@ struct Dreamed {
 struct DreamError {
   std::string column;
   double seen = 0, imagined = 0;  ///< NaN where there were no such steps
+  /// Likewise, of who says what was seen last where the model imagined.
+  double still = 0;
+  double most = 0;  ///< what its numbers go up to, from 0; 0: nobody knows
 };
 std::vector<DreamError> errors_of(const Dreamed& dreamed);
 

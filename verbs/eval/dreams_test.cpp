@@ -55,8 +55,24 @@ TEST(Dreams, are_off_by_the_root_of_mean_squares_where_they_saw_and_where_not) {
   EXPECT_EQ(errors[0].seen, 0);
   EXPECT_NEAR(errors[1].seen, 2, 1e-9);
   EXPECT_NEAR(errors[1].imagined, 3, 1e-9);
+  EXPECT_EQ(errors[0].most, 255) << "bytes";
+  EXPECT_EQ(errors[1].most, 0) << "nobody knows";
   d.seen = 12;
   EXPECT_TRUE(std::isnan(errors_of(d)[1].imagined));
+}
+
+TEST(Dreams, are_measured_beside_what_was_seen_last_held_still) {
+  Dreamed d = made_up();
+  // a number that grows by 1 a step: 9 steps imagined behind the third
+  d.truth[1].copy_(at::arange(12).view({12, 1, 1}).expand({12, 2, 2}));
+  double squares = 0;
+  for (int behind = 1; behind <= 9; ++behind) squares += behind * behind;
+  EXPECT_NEAR(errors_of(d)[1].still, std::sqrt(squares / 9), 1e-6);
+  EXPECT_EQ(errors_of(d)[0].still, 0) << "nothing moves";
+  // a later episode's first step is seen, and what follows is held from there
+  d.is_first[3].fill_(1);
+  squares -= 9 * 9;
+  EXPECT_NEAR(errors_of(d)[1].still, std::sqrt(squares / 8), 1e-6);
 }
 
 TEST(Dreams, are_drawn_below_the_truth_with_what_differs) {

@@ -379,7 +379,8 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   if (drawn) dream_errors = draw(dream(run, *judged, request), picture->ends_with("png"), *drawn);
   for (const DreamError& e : dream_errors)
     report["world_model"][e.column] = {{"error_seen", finite_or_null(e.seen)},
-                                       {"error_imagined", finite_or_null(e.imagined)}};
+                                       {"error_imagined", finite_or_null(e.imagined)},
+                                       {"error_still", finite_or_null(e.still)}};
   const Game game = game_of(*judged, run.placement(), run.pool());
   std::unique_ptr<RunPlayer> base;
   if (base_folder) {
@@ -398,8 +399,11 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
              std::to_string(run.identity().step) + ", " + run.checkpoint(),
          results, request.options);
     for (const DreamError& e : dream_errors)
-      std::printf("%s: the world model is off by %.3g where it saw, %.3g where it imagined\n",
-                  e.column.c_str(), e.seen, e.imagined);
+      std::printf(
+          "%s: the world model is off by %.3g%s where it saw, %.3g where it imagined; what "
+          "it saw last, held still there, by %.3g\n",
+          e.column.c_str(), e.seen, e.most > 0 ? printed(" of %.0f", e.most).c_str() : "",
+          e.imagined, e.still);
     if (drawn) std::printf("drawn to %s\n", picture->c_str());
   }
   // a quantiliser is not the run
