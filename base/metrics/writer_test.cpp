@@ -68,6 +68,8 @@ TEST(MetricWriter, rows_and_notes_arrive_in_order_and_close_drains) {
       if (i == 500) {
         writer.note("saved");
         expected.push_back("note saved");
+        writer.ends_early("good enough");
+        expected.push_back("note good enough");
       }
     }
     writer.close("finished");

@@ -40,7 +40,8 @@ std::optional<LearningPlan> learning_plan(const Experiment& experiment,
 // steps after which an update is due, whether or not there is a sequence; -1: never
 int64_t first_due(const ReplayPlan& plan) {
   if (plan.first_updates > 0) return plan.first_steps;
-  if (!(plan.updates_per_step > 0)) return -1;
+  // one in more steps than any run makes is none
+  if (!(plan.updates_per_step > 1e-15)) return -1;
   const auto whole = int64_t(std::ceil(1 / plan.updates_per_step));
   int64_t steps = plan.first_steps + whole / plan.update_every * plan.update_every;
   // what is due is counted every so many steps, and rounded down

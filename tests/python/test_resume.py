@@ -357,6 +357,7 @@ def test_a_run_ends_where_the_return_it_was_asked_for_is_reached(evaluated, engi
     assert done.returncode == 0, done.stderr
     status = json.loads((run / "run.json").read_text())
     assert status["state"] == "finished" and "train.until_return=15" in status["message"]
+    assert f"{status['message']}: the run ends at step {status['steps']:,}" in (run / "log.txt").read_text()
     assert newest_manifest(run)["identity"]["step"] == status["steps"] < 10_000_000
     # what it ends with is judged too
     newest = sorted((run / "checkpoints").glob("step_*"))[-1].name
