@@ -6,10 +6,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <sched.h>
 #include <set>
+#include <unistd.h>
 #include <utility>
 
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
@@ -202,6 +205,7 @@ System probe_system(const std::string& path, const std::string& root,
   // memory, and the limits of control groups
   parse_meminfo(proc_text(root + "/proc/meminfo"), system.memory);
   probe_limits(root, processor, system.memory);
+  system.memory.address_space = address_space_left().value_or(0);
   system.memory.huge_pages =
       parse_choice(proc_text(root + "/sys/kernel/mm/transparent_hugepage/enabled"));
   // the disk
@@ -291,6 +295,15 @@ int parse_list_count(std::string_view text) {
   return count;
 }
 
+std::optional<int64_t> address_space_left() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0;
+  statm >> pages;
+  return std::max<int64_t>(1, int64_t(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
+}
+
 int64_t parse_size(std::string_view text) {
   text = trimmed(text);
   const int64_t count = whole(text).value_or(0);
@@ -329,9 +342,9 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
     warnings.push_back("turbo is off: the processor stays at its base clock");
   if (system.memory.huge_pages == "never")
     warnings.push_back(
-        "transparent huge pages are off: `echo madvise > "
-        "/sys/kernel/mm/transparent_hugepage/enabled` "
-        "(as root) lets large buffers have them");
+        "transparent huge pages are off: `echo always > "
+        "/sys/kernel/mm/transparent_hugepage/enabled` (as root) lets large tensors have them; with "
+        "madvise only a replay's columns do, which alone ask");
   if (cpu.memory_nodes > 1)
     warnings.push_back("memory is in " + std::to_string(cpu.memory_nodes) +
                        " nodes: `numactl --cpunodebind=0 --membind=0` keeps a run's threads near "
@@ -347,6 +360,9 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
                          " PCI Express lanes: copies take longer; if it stays so under load, move "
                          "the card to another slot");
   }
+  if (const int64_t space = system.memory.address_space; space > 0 && space < system.memory.left())
+    warnings.push_back("only " + bytes_text(space) +
+                       " of memory may be taken by this process: `ulimit -v unlimited` lifts it");
   if (system.memory.total > 0 && system.memory.left() < 2 * kGiB)
     warnings.push_back("only " + bytes_text(system.memory.left()) +
                        " of memory is left: use fewer environments (env.count)");

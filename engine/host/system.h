@@ -42,7 +42,9 @@ struct Memory {
   int64_t limit = 0, limit_used = 0;
   /// Who gets transparent huge pages: "always", "madvise" (who asks) or "never"; empty: unknown.
   std::string huge_pages;
-  /// What this process can still take.
+  /// What `ulimit -v` leaves this process, whatever the machine has; 0: no limit.
+  int64_t address_space = 0;
+  /// What processes of this machine and group can still take.
   int64_t left() const;
 };
 
@@ -64,6 +66,9 @@ struct System {
 /// know, or else those in the driver's files. What cannot be read stays unknown; throws nothing.
 System probe_system(const std::string& path, const std::string& root = "",
                     const GpuLibraries& libraries = gpu_libraries());
+
+/// Bytes that the limit on this process's addresses leaves it (ulimit -v); none where there is none.
+std::optional<int64_t> address_space_left();
 
 // The parsers, of a file's whole text.
 

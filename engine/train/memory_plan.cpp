@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
-#include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <sys/resource.h>
 
 #include "base/core/error.h"
 #include "base/core/mapped_file.h"
@@ -217,17 +214,6 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
   return result;
 }
 
-// what the limits of this process leave it (ulimit -v); all ones: there is none
-int64_t address_space_left() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return std::numeric_limits<int64_t>::max();
-  std::ifstream statm("/proc/self/statm");
-  int64_t pages = 0;
-  statm >> pages;
-  return std::max<int64_t>(1, int64_t(limit.rlim_cur) - pages * ::sysconf(_SC_PAGESIZE));
-}
-
 // whether an update takes less that learns from one sequence at once: some learners hold no more
 // than a part as it is
 bool parts_take_less(const Experiment& experiment, const Placement& placement,
@@ -270,8 +256,8 @@ void set_limit(MemoryPlan& plan, const RunOptions& run, const Placement& placeme
     plan.limit_why += ", for each of " + std::to_string(placement.here()) + " processes";
   }
   if (run.memory_limit != "auto" || !placement.device.is_cpu()) return;
-  if (const int64_t left = address_space_left(); left < plan.limit) {
-    plan.limit = left;
+  if (const auto left = address_space_left(); left && *left < plan.limit) {
+    plan.limit = *left;
     plan.limit_why = "left to this process, ulimit -v";
   }
 }

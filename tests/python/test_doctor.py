@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 
 from conftest import ENGINE, HOME
 
@@ -63,5 +64,28 @@ def test_a_device_that_is_not_here_is_a_finding_and_the_rest_is_told(engine):
     report = json.loads(done.stdout)
     assert "a run with these settings is refused: [device] cuda:77 was asked for" in report["warnings"][0]
     assert "machine" in report and report["build"]["torch"]
+    # the processor was not what was asked for
+    device = report["a_run_uses"]["device"]
+    assert device["value"] == "cpu" and device["why"].startswith("cuda:77 was asked for, but ")
     wrong = engine("doctor", "--quick", "device=gpu")
     assert wrong.returncode == 2 and "[device] must be auto, cpu, cuda" in wrong.stderr
+
+
+def test_values_that_mean_nothing_do_not_hold(engine):
+    report = told(engine, ATEN_CPU_CAPABILITY="avx9", MKL_CBWR="FOO")
+    assert "no value that it has, and ignored" in report["ignored"]["ATEN_CPU_CAPABILITY"]["why"]
+    assert "no value that it has, and taken as AUTO" in report["ignored"]["MKL_CBWR"]["why"]
+    assert "MKL_CBWR" not in report["settings"]
+
+
+def test_a_limit_on_addresses_is_told(engine):
+    def limited():
+        resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+    done = engine("doctor", "--quick", "--json", preexec_fn=limited)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    memory = report["machine"]["memory"]
+    assert 0 < memory["address_space_bytes"] < 4 << 30
+    if memory["available_bytes"] > 4 << 30 and memory["limit_bytes"] == 0:
+        assert any("`ulimit -v unlimited` lifts it" in warning for warning in report["warnings"])

@@ -55,7 +55,10 @@ int run(const std::vector<std::string>& words) {
     } catch (const Error& e) {
       if (!device.starts_with("cuda")) throw;
       refused = e.what();
-      return place("cpu", threads);
+      Placement cpu = place("cpu", threads);
+      // the reason without the part it is of
+      cpu.device_why = refused.substr(refused.find(' ') + 1);
+      return cpu;
     }
   }();
   Report report = make_report(system, probe_build(), placement);
@@ -68,7 +71,9 @@ int run(const std::vector<std::string>& words) {
                judge_environment(user, this_environment(), probe_surroundings(placement), system));
   report.sections.push_back(traces_section(trace::perf_counters().lacks));
   if (!arguments.has("--quick")) {
-    const int64_t bytes = std::min(kMeasuredBytes, system.memory.left() / 4);
+    const int64_t left =
+        std::min(system.memory.left(), address_space_left().value_or(system.memory.left()));
+    const int64_t bytes = std::min(kMeasuredBytes, left / 4);
     const Peaks peaks = measure_peaks(placement.threads, bytes, placement.device);
     // plan asks for them
     keep_peaks(placement, peaks);

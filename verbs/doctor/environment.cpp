@@ -4,12 +4,15 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <iterator>
+#include <span>
+#include <string_view>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
 #include "base/core/error.h"
+#include "base/core/words.h"
 #include "engine/device/precision.h"
 
 namespace maglev::verbs::doctor {
@@ -32,9 +35,39 @@ struct Variable {
   Reader reader;
   // for those that are read: what holds when it is not set; null: not worth a line then
   const char* unset = nullptr;
-  // for those the engine or nobody reads: why, and what to do
+  // for those the engine or nobody reads: why, and what to do; for those that know few values: what
+  // another is taken as
   const char* why = "";
+  std::span<const char* const> values = {};
 };
+
+// as DispatchStub.cpp of PyTorch, oneDNN's and MKL's manuals have them
+constexpr const char* kCapabilities[] = {"default", "avx2",   "avx512", "vsx",
+                                         "zvector", "sve128", "sve256", "sve512"};
+constexpr const char* kDnnIsas[] = {"DEFAULT",
+                                    "SSE41",
+                                    "AVX",
+                                    "AVX2",
+                                    "AVX2_VNNI",
+                                    "AVX2_VNNI_2",
+                                    "AVX512_CORE",
+                                    "AVX512_CORE_VNNI",
+                                    "AVX512_CORE_BF16",
+                                    "AVX512_CORE_FP16",
+                                    "AVX512_CORE_AMX",
+                                    "AVX512_CORE_AMX_FP16",
+                                    "AVX10_1_512",
+                                    "AVX10_1_512_AMX",
+                                    "AVX10_1_512_AMX_FP16",
+                                    "AVX10_2_512",
+                                    "AVX10_2_512_AMX_2"};
+constexpr const char* kMklBranches[] = {"SSE4_2",    "AVX",        "AVX2",         "AVX512",
+                                        "AVX512_E1", "AVX512_E2",  "AVX512_E3",    "AVX512_E4",
+                                        "AVX512_E5", "AVX512_MIC", "AVX512_MIC_E1"};
+constexpr const char* kMklReproducible[] = {
+    "AUTO",      "OFF",       "COMPATIBLE", "SSE2",      "SSE3",       "SSSE3",
+    "SSE4_1",    "SSE4_2",    "AVX",        "AVX2",      "AVX512",     "AVX512_E1",
+    "AVX512_E2", "AVX512_E3", "AVX512_E4",  "AVX512_E5", "AVX512_MIC", "AVX512_MIC_E1"};
 
 constexpr const char* kThreadsWhy =
     "the engine's own threads run one operation each; set threads=<count> instead";
@@ -62,11 +95,11 @@ constexpr Variable kVariables[] = {
     {"LD_PRELOAD", Reader::all},
     // what processors compute with
     {"MAGLEV_SIMD", Reader::all, "the best there is"},
-    {"ATEN_CPU_CAPABILITY", Reader::all, "the best there is"},
-    {"ONEDNN_MAX_CPU_ISA", Reader::all, "the best there is"},
+    {"ATEN_CPU_CAPABILITY", Reader::all, "the best there is", "ignored", kCapabilities},
+    {"ONEDNN_MAX_CPU_ISA", Reader::all, "the best there is", "ignored", kDnnIsas},
     {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", Reader::all, "1024 shapes"},
-    {"MKL_ENABLE_INSTRUCTIONS", Reader::all, "the best there is"},
-    {"MKL_CBWR", Reader::all},
+    {"MKL_ENABLE_INSTRUCTIONS", Reader::all, "the best there is", "ignored", kMklBranches},
+    {"MKL_CBWR", Reader::all, nullptr, "taken as AUTO", kMklReproducible},
     // NVIDIA's GPUs
     {"CUDA_VISIBLE_DEVICES", Reader::cuda, "all"},
     {"CUDA_MODULE_LOADING", Reader::cuda, "LAZY"},
@@ -146,6 +179,18 @@ std::string absent(const Variable& variable, const Surroundings& around) {
   return "";
 }
 
+// why a value does not do what it says, and what to do; "" where it may
+std::string meaningless(const Variable& variable, std::string value) {
+  if (variable.values.empty()) return "";
+  // MKL_CBWR=BRANCH=AVX2,STRICT
+  if (constexpr std::string_view branch = "BRANCH="; value.starts_with(branch))
+    value.erase(0, branch.size());
+  value.erase(std::min(value.find(','), value.size()));
+  if (std::ranges::find(variable.values, value) != variable.values.end()) return "";
+  std::vector<std::string> names(variable.values.begin(), variable.values.end());
+  return std::string("no value that it has, and ") + variable.why + "; it has " + joined(names);
+}
+
 const std::string* value_in(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? nullptr : &found->second;
@@ -209,6 +254,17 @@ Surroundings probe_surroundings(const Placement& placement) {
   return around;
 }
 
+std::string instead_of(const std::string& variable) {
+  if (variable == "CUDA_LAUNCH_BLOCKING") return "train.synchronise=true waits after each launch";
+  if (variable == "PYTORCH_ALLOC_CONF" || variable == "PYTORCH_CUDA_ALLOC_CONF")
+    return "the engine sets expandable_segments:True by itself; export it for another";
+  const auto known = std::ranges::find(kVariables, variable,
+                                       [](const Variable& one) { return std::string(one.name); });
+  const bool vain = known != std::end(kVariables) &&
+                    (known->reader == Reader::engine || known->reader == Reader::nobody);
+  return vain ? known->why : "export it before the run";
+}
+
 EnvironmentReport judge_environment(const Environment& user, const Environment& now,
                                     const Surroundings& around, const System& system) {
   EnvironmentReport report;
@@ -217,6 +273,10 @@ EnvironmentReport judge_environment(const Environment& user, const Environment& 
     const std::string why = absent(variable, around);
     if (!why.empty()) {
       if (set) report.ignored.push_back({variable.name, *set, why});
+      continue;
+    }
+    if (const std::string wrong = set ? meaningless(variable, *set) : ""; !wrong.empty()) {
+      report.ignored.push_back({variable.name, *set, wrong});
       continue;
     }
     // what the engine has set since is its own choice
@@ -244,7 +304,10 @@ EnvironmentReport judge_environment(const Environment& user, const Environment& 
                               Origin::system});
   if (!system.memory.huge_pages.empty())
     report.effective.push_back(
-        {"transparent_huge_pages", system.memory.huge_pages, Origin::system});
+        {"transparent_huge_pages",
+         system.memory.huge_pages +
+             (system.memory.huge_pages == "madvise" ? ": replays ask, other tensors do not" : ""),
+         Origin::system});
   warn_of_variables(user, around, system, report.warnings);
   return report;
 }

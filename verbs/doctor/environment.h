@@ -49,6 +49,10 @@ struct EnvironmentReport {
 EnvironmentReport judge_environment(const Environment& user, const Environment& now,
                                     const Surroundings& around, const System& system);
 
+/// What does what a settings file would have the variable do, in a few words: a setting, the engine
+/// by itself, or the user's shell.
+std::string instead_of(const std::string& variable);
+
 /// What torch says of itself once the run's precision is applied: threads an operation, TF32,
 /// cuDNN's search (MIOpen's on ROCm), determinism, denormals.
 std::vector<EffectiveSetting> torch_settings(const Placement& placement, bool deterministic);

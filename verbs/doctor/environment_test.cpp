@@ -1,6 +1,7 @@
 #include "verbs/doctor/environment.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +44,43 @@ TEST(DoctorEnvironment, what_nobody_reads_is_ignored_with_a_reason_and_advice) {
     EXPECT_FALSE(effective(report, name)) << name;
   }
   EXPECT_TRUE(judged({}).ignored.empty());
+}
+
+TEST(DoctorEnvironment, a_value_that_means_nothing_does_not_hold) {
+  const std::pair<const char*, const char*> wrong[] = {{"ATEN_CPU_CAPABILITY", "avx9"},
+                                                       {"ATEN_CPU_CAPABILITY", "AVX2"},
+                                                       {"ONEDNN_MAX_CPU_ISA", "AVX5"},
+                                                       {"MKL_ENABLE_INSTRUCTIONS", "FOO"},
+                                                       {"MKL_CBWR", "FOO"}};
+  for (const auto& [name, value] : wrong) {
+    const auto report = judged({{name, value}});
+    ASSERT_TRUE(ignored(report, name)) << name;
+    EXPECT_NE(ignored(report, name)->why.find("no value that it has"), std::string::npos);
+    EXPECT_FALSE(effective(report, name)) << name;
+  }
+  const std::pair<const char*, const char*> right[] = {{"ATEN_CPU_CAPABILITY", "avx2"},
+                                                       {"ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"},
+                                                       {"MKL_CBWR", "BRANCH=AVX2,STRICT"},
+                                                       {"MKL_CBWR", "AVX2"}};
+  for (const auto& [name, value] : right)
+    EXPECT_TRUE(effective(judged({{name, value}}), name)) << name;
+}
+
+TEST(DoctorEnvironment, huge_pages_that_must_be_asked_for_are_not_tensors) {
+  System system;
+  system.memory.huge_pages = "madvise";
+  EXPECT_EQ(effective(judged({}, {}, system), "transparent_huge_pages")->value,
+            "madvise: replays ask, other tensors do not");
+  system.memory.huge_pages = "always";
+  EXPECT_EQ(effective(judged({}, {}, system), "transparent_huge_pages")->value, "always");
+}
+
+TEST(DoctorEnvironment, what_a_variable_would_do_is_a_setting_or_the_shells) {
+  EXPECT_NE(instead_of("OMP_NUM_THREADS").find("threads=<count>"), std::string::npos);
+  EXPECT_NE(instead_of("CUDA_LAUNCH_BLOCKING").find("train.synchronise=true"), std::string::npos);
+  EXPECT_NE(instead_of("PYTORCH_CUDA_ALLOC_CONF").find("by itself"), std::string::npos);
+  EXPECT_EQ(instead_of("CUDA_VISIBLE_DEVICES"), "export it before the run");
+  EXPECT_EQ(instead_of("SOMETHING"), "export it before the run");
 }
 
 TEST(DoctorEnvironment, a_variable_of_ours_that_there_is_not_is_named) {

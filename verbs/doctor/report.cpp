@@ -71,6 +71,8 @@ std::string memory_text(const Memory& memory) {
   if (memory.limit > 0)
     text += ", limited to " + bytes_text(memory.limit) + " with " + bytes_text(memory.limit_used) +
             " in use";
+  if (memory.address_space > 0)
+    text += ", " + bytes_text(memory.address_space) + " of it for this process (ulimit -v)";
   return text;
 }
 
@@ -98,7 +100,8 @@ Section machine_section(const System& system) {
        {{"total_bytes", system.memory.total},
         {"available_bytes", system.memory.available},
         {"limit_bytes", system.memory.limit},
-        {"limit_used_bytes", system.memory.limit_used}},
+        {"limit_used_bytes", system.memory.limit_used},
+        {"address_space_bytes", system.memory.address_space}},
        memory_text(system.memory)},
       {"disk",
        {{"path", system.disk.path},

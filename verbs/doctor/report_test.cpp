@@ -124,6 +124,18 @@ TEST(DoctorReport, memory_caches_and_precisions_are_told) {
   EXPECT_TRUE(says(text, "fp64 fp32 bf16; others without")) << text;
 }
 
+TEST(DoctorReport, a_limit_on_addresses_is_told_and_warned_of) {
+  System system = roomy();
+  system.memory.address_space = 3 * kGiB;
+  const Report report = make_report(system, cpu_build(), placement());
+  const std::string text = report_text(report, {.columns = 120});
+  EXPECT_TRUE(says(text, "12.0 GiB available of 16.0 GiB, 3.0 GiB of it for this process")) << text;
+  EXPECT_TRUE(says(text, "warning: only 3.0 GiB of memory may be taken by this process")) << text;
+  // one that is wider than what is left takes nothing away
+  system.memory.address_space = 20 * kGiB;
+  EXPECT_TRUE(make_report(system, cpu_build(), placement()).warnings.empty());
+}
+
 TEST(DoctorReport, no_line_is_wider_than_the_terminal) {
   System system = roomy();
   system.processor.quota = 1.5;
