@@ -6,6 +6,7 @@
 #include "base/core/file.h"
 #include "base/core/printed.h"
 #include "base/core/words.h"
+#include "verbs/doctor/environment.h"
 #include "verbs/tune/cache.h"
 
 namespace maglev {
@@ -56,12 +57,22 @@ std::string take_tuned(Experiment& experiment) {
 
 }  // namespace
 
+bool refuse_variable(const std::string& setting) {
+  constexpr std::string_view section = "env_vars.";
+  if (!setting.starts_with(section)) return false;
+  const std::string variable = setting.substr(section.size());
+  throw Error("[settings] " + setting +
+              " is no setting: libraries read variables before a file is; instead of " + variable +
+              ": " + verbs::doctor::instead_of(variable));
+}
+
 std::vector<std::string> load_profile(Experiment& experiment, const std::string& name,
                                       const std::string& home) {
   experiment.run.hardware = name;
   if (name == "auto") return {take_tuned(experiment)};
   std::vector<std::string> missing;
   experiment.table().load(file_of(name, home), Origin::profile, [&](const std::string& setting) {
+    if (refuse_variable(setting)) return true;
     if (const Field* field = experiment.table().find(setting)) return field->origin >= Origin::file;
     const std::string section = setting.substr(0, setting.find('.'));
     const bool of_another = std::ranges::any_of(

@@ -17,4 +17,8 @@ namespace maglev {
 std::vector<std::string> load_profile(Experiment& experiment, const std::string& name,
                                       const std::string& home);
 
+/// Whether a file's setting is to be left out: none is; throws Error on one below `env_vars`, with
+/// what does it instead, for variables are set before a program begins.
+bool refuse_variable(const std::string& setting);
+
 }  // namespace maglev

@@ -81,7 +81,7 @@ LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
     loaded.notes.push_back(std::string("no settings are proven for ") + experiment.algo().name +
                            " on " + experiment.env().name + ": it begins with those of " +
                            loaded.proven + " (--bare: with the built-in ones)");
-  if (files.config) experiment.table().load(*files.config);
+  if (files.config) experiment.table().load(*files.config, Origin::file, refuse_variable);
   std::string profile;
   for (const auto& word : words) {
     if (word.starts_with(kProfile)) profile = word.substr(kProfile.size());

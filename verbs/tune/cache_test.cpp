@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "tests/errors.h"
 #include "tests/folder.h"
 #include "verbs/hardware.h"
 
@@ -134,6 +135,10 @@ TEST_F(TuneCache, a_profile_gives_way_to_what_was_given_and_leaves_out_other_alg
   EXPECT_NE(notes[0].find("tdmpc2.fused"), std::string::npos);
   write_atomic(file, "thraeds: 1\n");
   EXPECT_THROW(load_profile(experiment, file, ""), Error);
+  // variables are no settings, and what does it instead is told
+  write_atomic(file, "env_vars:\n  OMP_NUM_THREADS: \"8\"\n");
+  EXPECT_NE(error_of([&] { load_profile(experiment, file, ""); }).find("set threads=<count>"),
+            std::string::npos);
 }
 
 }  // namespace
