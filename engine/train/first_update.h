@@ -14,13 +14,13 @@ namespace maglev {
 /// row; with `overlap` the next one's updates come first. -1: none is ever due.
 int64_t first_update(const ReplayPlan& plan, int64_t collect_steps, int64_t rows, bool overlap);
 
-/// For people, of a run whose steps are over before that: why, and what would help. Empty: an update
-/// may come, or the run has no replay, or one of files.
+/// For people, of a run whose steps are over before that: why, and what would help. Empty: an
+/// update may come, or the run has no replay, or one of files.
 std::string why_no_update(const Experiment& experiment, const Placement& placement);
 
 /// For people, of a replay of finished episodes that keeps fewer steps of an environment than an
-/// episode may take: updates come in bursts, and the last may not come. With the capacity that is enough. Empty: it
-/// is enough, or no episode's limit is known.
+/// episode may take: updates come in bursts, and the last may not come. With the capacity that is
+/// enough. Empty: it is enough, or no episode's limit is known.
 std::string short_replay_note(const Experiment& experiment, const Placement& placement);
 
 }  // namespace maglev

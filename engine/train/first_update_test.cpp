@@ -11,7 +11,7 @@ const Placement kOneThread{.device = at::kCPU, .threads = 1};
 
 using Note = std::string (*)(const Experiment&, const Placement&);
 
-std::string note_of(Note note, const char* algo, const char* env,
+std::string said_of(Note note, const char* algo, const char* env,
                     const std::vector<std::string>& settings) {
   Experiment experiment(algo, env);
   for (const std::string& setting : settings) experiment.table().override_with(setting);
@@ -36,7 +36,7 @@ TEST(WhyNoUpdate, names_the_setting_and_a_value_before_the_run_begins) {
     settings.insert(settings.begin(),
                     {"train.steps=3000", "env.count=64", "dreamer.batch=4", "dreamer.length=64",
                      "dreamer.train_ratio=64", "dreamer.update_every=64"});
-    return note_of(why_no_update, "dreamer", "cartpole", settings);
+    return said_of(why_no_update, "dreamer", "cartpole", settings);
   };
   EXPECT_EQ(why({}),
             "of 3,008 steps env.count=64 makes 47 each, and a sequence takes 64: env.count=32, or "
@@ -48,7 +48,7 @@ TEST(WhyNoUpdate, names_the_setting_and_a_value_before_the_run_begins) {
   EXPECT_TRUE(
       contains(why({"env.count=8", "dreamer.update_every=4000"}), "(dreamer.update_every=4000)"));
   // what learns from its own steps alone, and files
-  EXPECT_EQ(note_of(why_no_update, "ppo", "cartpole", {"train.steps=1"}), "");
+  EXPECT_EQ(said_of(why_no_update, "ppo", "cartpole", {"train.steps=1"}), "");
   EXPECT_EQ(why({"train.dataset=x.safetensors"}), "");
 }
 
@@ -56,7 +56,7 @@ TEST(ShortReplay, is_told_with_the_capacity_that_is_enough) {
   const auto note = [](std::vector<std::string> settings) {
     settings.insert(settings.begin(), {"env.max_steps=20", "env.count=8", "train.steps=2000",
                                        "tdmpc2.horizon=3", "tdmpc2.update_every=1"});
-    return note_of(short_replay_note, "tdmpc2", "hockey", settings);
+    return said_of(short_replay_note, "tdmpc2", "hockey", settings);
   };
   EXPECT_EQ(note({"tdmpc2.capacity=50"}),
             "the replay keeps 6 steps of each environment, and an episode of up to 20 with a "
@@ -66,7 +66,7 @@ TEST(ShortReplay, is_told_with_the_capacity_that_is_enough) {
   EXPECT_TRUE(contains(note({"train.replay_capacity=100"}), "train.replay_capacity=208"));
   // nothing of a short run is overwritten, and Dreamer's sequences cross ends
   EXPECT_EQ(note({"tdmpc2.capacity=50", "train.steps=48"}), "");
-  EXPECT_EQ(note_of(short_replay_note, "dreamer", "cartpole", {"dreamer.capacity=2000"}), "");
+  EXPECT_EQ(said_of(short_replay_note, "dreamer", "cartpole", {"dreamer.capacity=2000"}), "");
 }
 
 }  // namespace
