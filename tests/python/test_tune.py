@@ -66,6 +66,25 @@ def test_what_is_tuned_is_told_kept_and_used(engine, tmp_path, cache):
     done = engine("train", *words, f"+hardware={profile}", "threads=2", "--out", run, **cache)
     assert done.returncode == 0, done.stderr
     assert config(run)["threads"] == "2" and config(run)["hardware"] == str(profile)
+    # one that ran out of time stands until there is more
+    (kept,) = (tmp_path / "cache/maglev/tune").iterdir()
+    kept.write_text(json.dumps({**json.loads(kept.read_text()), "unfinished": True, "budget": 7.5}))
+    run = tmp_path / "cut"
+    done = engine("train", *words, "+hardware=auto", "--out", run, **cache)
+    assert done.returncode == 0 and "no time for all, in 8 s" in (run / "log.txt").read_text(), done.stderr
+    done = engine("tune", *words, "--budget", "7s", "--json", **cache)
+    assert done.returncode == 0 and json.loads(done.stdout)["rows"] == rows, done.stderr
+    done = engine("tune", *words, "--budget", "8s", "--json", **cache)
+    assert done.returncode == 0 and "measured again" in done.stderr
+    assert json.loads(kept.read_text())["budget"] == 8
+
+
+def test_variables_in_a_settings_file_are_refused_with_what_does_it_instead(engine, tmp_path):
+    file = tmp_path / "production.yaml"
+    file.write_text('threads: 2\nenv_vars:\n  CUDA_LAUNCH_BLOCKING: "1"\n')
+    for words in (["--config", file], [f"+hardware={file}"]):
+        done = engine("train", "ppo", "cartpole", *words, "--out", tmp_path / "run")
+        assert done.returncode == 2 and "train.synchronise=true" in done.stderr, done.stderr
 
 
 def test_what_does_not_fit_is_never_run(engine, cache):
