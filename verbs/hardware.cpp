@@ -50,8 +50,8 @@ std::string take_tuned(Experiment& experiment) {
   return "+hardware=auto, tuned here on " + tuned->made + ":" +
          (text.empty() ? " the settings as they are" : text) +
          (tuned->outcome.unfinished
-              ? printed("; it had no time for all, in %.0f s: ./maglev tune --budget more",
-                        tuned->budget)
+              ? printed("; it had no time for all, in %.0f s: ./maglev tune %s --budget %.0fs",
+                        tuned->budget, pair.c_str(), 2 * tuned->budget)
               : "");
 }
 
@@ -72,7 +72,7 @@ std::vector<std::string> load_profile(Experiment& experiment, const std::string&
   if (name == "auto") return {take_tuned(experiment)};
   std::vector<std::string> missing;
   experiment.table().load(file_of(name, home), Origin::profile, [&](const std::string& setting) {
-    if (refuse_variable(setting)) return true;
+    refuse_variable(setting);
     if (const Field* field = experiment.table().find(setting)) return field->origin >= Origin::file;
     const std::string section = setting.substr(0, setting.find('.'));
     const bool of_another = std::ranges::any_of(

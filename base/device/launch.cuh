@@ -63,7 +63,7 @@ __device__ inline void* dynamic_shared() {
 __device__ inline void wait_for_earlier() {
 #if defined(MAGLEV_EMULATED_CUDA)
   emulated_wait_for_earlier();
-#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#elif defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900  // 10 * kDependentLaunchCapability
   asm volatile("griddepcontrol.wait;\n\tgriddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }

@@ -80,7 +80,8 @@ std::string answer_to_algorithm(std::string_view name) {
   for (char& c : word) c = char(std::tolower(static_cast<unsigned char>(c)));
   for (const OtherAlgorithm& row : table)
     if (std::ranges::find(row.theirs, word) != row.theirs.end())
-      return std::string(name) + " is not here; " + std::string(row.ours) + " " + row.purpose;
+      return std::string(name) + " is not here; " + std::string(row.ours) + " " + row.purpose +
+             " (./maglev train " + std::string(row.ours) + " ENVIRONMENT)";
   return "";
 }
 

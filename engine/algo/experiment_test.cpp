@@ -45,8 +45,10 @@ TEST(Experiment, an_algorithm_of_another_library_is_answered_with_ours) {
   const auto answer = [](const char* algo) {
     return error_of([&] { Experiment experiment(algo, "pendulum"); });
   };
-  EXPECT_EQ(answer("SAC"),
-            "[algo] SAC is not here; tdmpc2 learns continuous actions from a replay");
+  EXPECT_EQ(
+      answer("SAC"),
+      "[algo] SAC is not here; tdmpc2 learns continuous actions from a replay (./maglev train "
+      "tdmpc2 ENVIRONMENT)");
   EXPECT_TRUE(contains(answer("dqn"), "; dreamer ")) << answer("dqn");
   EXPECT_TRUE(contains(answer("a2c"), "; ppo ")) << answer("a2c");
   EXPECT_TRUE(contains(answer("ppoo"), "did you mean ppo")) << answer("ppoo");

@@ -6,8 +6,6 @@
 namespace maglev {
 namespace {
 
-constexpr int kDependentLaunchCapability = 90;
-
 std::string capability_text(int capability) {
   return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
 }
@@ -24,6 +22,10 @@ void apply_dependent_launch(bool on, at::Device device) {
                 capability_text(kDependentLaunchCapability) + " or later, got " + device.str() +
                 " of " + capability_text(compute_capability(device.index())) + "; leave it off");
 #ifdef MAGLEV_DEVICE_CODE
+  if (on && device.is_cuda() && !has_dependent_code())
+    throw Error("[train.dependent_launch] this build has no code for GPUs of capability " +
+                capability_text(kDependentLaunchCapability) +
+                ": leave it off, or build with -DMAGLEV_CUDA_ARCHITECTURES=90 or later");
   dependent_launch() = on && device.is_cuda();
 #endif
 }

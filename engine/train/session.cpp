@@ -534,7 +534,7 @@ void Session::tell_what_never_came() {
   if (trainer_.updates() == 0) {
     std::string why = why_no_update(trainer_.experiment(), trainer_.placement());
     if (why.empty() && missed > 0) why = "the replay never held a sequence to learn from";
-    warn("no update was made: nothing was learned" + (why.empty() ? "" : ", for " + why));
+    warn("no update was made: nothing was learned" + (why.empty() ? "" : ": " + why));
   } else if (missed > 0) {
     warn(by_thousands(missed) + " of " + by_thousands(due) +
          " updates that were due were not made: the replay held no sequence to learn from");

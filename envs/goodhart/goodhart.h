@@ -76,7 +76,7 @@ struct Goodhart {
       t.add("privileged", p.privileged, "give the critic the true view and the densities");
       t.add("privileged_always", p.privileged_always,
             "give the critic the true view besides where the policy sees the truth too, as the "
-            "original trainer does; of env.privileged=true");
+            "original trainer does");
       t.add(
           "uint8_rollout", p.uint8_rollout,
           "learn from what a buffer of whole numbers would keep: poison of 0.5 is seen as 0.5 and "
@@ -119,6 +119,10 @@ struct Goodhart {
         throw Error("[env] env.max_food + env.max_poison and the agent must fit the " +
                     text(p.width) + " x " + text(p.height) + " = " + text(cells) + " cells, got " +
                     text(items) + " items; lower them or enlarge the world");
+      if (p.privileged_always && !p.privileged)
+        throw Error(
+            "[env] env.privileged_always gives the critic more where it is given the truth at all, "
+            "and env.privileged is false; leave one of them as it is");
       if (p.uint8_rollout && p.food_interest != std::trunc(p.food_interest))
         throw Error(
             "[env] env.uint8_rollout wants env.food_interest whole, so that only poison is "

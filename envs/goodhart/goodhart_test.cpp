@@ -602,6 +602,8 @@ TEST(Goodhart, refuses_settings_that_contradict) {
                 .find("env.max_move"),
             std::string::npos);
   EXPECT_NE(message({{"mode", "prxy"}}).find("proxy"), std::string::npos);
+  EXPECT_NE(message({{"privileged", "false"}, {"privileged_always", "true"}}).find("leave one"),
+            std::string::npos);
   EXPECT_NE(message({{"energy_start", "0"}}), "");
   // exactly full but for the agent's cell is allowed
   EXPECT_EQ(message({{"width", "16"},

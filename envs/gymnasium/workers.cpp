@@ -20,6 +20,7 @@
 #include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/thread_pool.h"
+#include "base/env/env.h"
 #include "base/picture/no_picture.h"
 #include "base/trace/open_spans.h"
 
@@ -94,7 +95,17 @@ std::string share_number(OpenFile& file) {
   return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.get());
 }
 
-std::vector<std::string> counted_in(const Made& made) { return split_list(made.info, "env.info"); }
+std::vector<std::string> counted_in(const Made& made) {
+  std::vector<std::string> names = split_list(made.info, "env.info");
+  if (names.size() > size_t(kMaxEvents))
+    throw Error("[env] env.info names " + std::to_string(names.size()) + " figures, and " +
+                std::to_string(kMaxEvents) + " are counted at most");
+  for (size_t i = 0; i < names.size(); ++i)
+    if (std::find(names.begin(), names.begin() + std::ptrdiff_t(i), names[i]) !=
+        names.begin() + std::ptrdiff_t(i))
+      throw Error("[env] env.info names '" + names[i] + "' twice");
+  return names;
+}
 
 // `at`: where it writes the number of the environment that it is in
 std::vector<std::string> words_for(const Made& made, const std::string& at) {

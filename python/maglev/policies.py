@@ -57,6 +57,7 @@ class Policy:
         self.temperature = temperature
         self.settings = assignments(settings)  # that are to differ from training
         self.spec = Spec(engine.spec)
+        self._bounds = None  # of actions that are numbers, where they were first drawn
 
     def __repr__(self) -> str:
         return f"Policy({self.name!r}, environment={self.environment!r}, checkpoint={self.checkpoint!r})"
@@ -97,8 +98,9 @@ class Policy:
         columns, mask, is_first, single = self._rows(columns, mask, is_first)
         action = actions_of(self.spec, self._engine.act(columns, mask, is_first))
         if clip and not self.spec.discrete:
-            low, high = (torch.tensor(bound, device=action.device) for bound in (self.spec.low, self.spec.high))
-            action = action.clamp(low, high)
+            if self._bounds is None:
+                self._bounds = [torch.tensor(bound, device=action.device) for bound in (self.spec.low, self.spec.high)]
+            action = action.clamp(*self._bounds)
         return action[0] if single else action
 
     def _rows(self, columns: list, mask, is_first) -> tuple:

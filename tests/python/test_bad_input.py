@@ -461,7 +461,7 @@ def test_a_run_that_learned_nothing_says_so(engine, tmp_path):
     done = engine(*words, tmp_path / "run", "dreamer.first_steps=1000")
     assert done.returncode == 0, done.stderr
     log = (tmp_path / "run" / "log.txt").read_text()
-    assert "no update was made: nothing was learned, for the first one comes after 1,000 steps" in log
+    assert "no update was made: nothing was learned: the first one comes after 1,000 steps" in log
     assert log.index("no update will be made: the first one comes after 1,000 steps") < log.index("no update was made")
     until = engine(*words, tmp_path / "until", "dreamer.batch=2", "dreamer.length=4", "train.until_return=1e6", "env.count=1")
     assert until.returncode == 0, until.stderr

@@ -48,7 +48,7 @@ def test_suites_are_measured_kept_and_compared(engine, tmp_path):
 def test_devices_that_are_not_here_leave_the_others(engine):
     hidden = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = engine("bench", "--suite", "memory", "--rounds", 3, "--devices", "cuda,cpu", env=hidden)
-    assert done.returncode == 1 and "memory  copy" in done.stdout, done.stderr
+    assert done.returncode == 2 and "memory  copy" in done.stdout, done.stderr
     assert "not measured: [device] cuda was asked for" in done.stdout
     alone = engine("bench", "--suite", "memory", "--rounds", 3, "--devices", "cuda", env=hidden)
     assert alone.returncode == 2 and "cuda was asked for" in alone.stderr

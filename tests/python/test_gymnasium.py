@@ -230,6 +230,9 @@ def test_numbers_in_info_are_counted_as_events(engine, tmp_path):
     assert result["events_per_1k"]["is_success"] == pytest.approx(1000 / result["length_mean"])
     done = engine("train", "ppo", "gymnasium", *SMALL, *words, 'env.kwargs={"fuel": "much"}', "--out", tmp_path / "much", cwd=HERE)
     assert done.returncode == 2 and "gave info['fuel'] = 'much', where env.info expects a number" in done.stderr, done.stderr
+    for names, said in ("fuel,fuel", "env.info names 'fuel' twice"), ("a,b,c,d,e,f,g,h,i", "env.info names 9 figures"):
+        done = engine("train", "ppo", "gymnasium", *SMALL, words[0], f"env.info={names}", "--out", tmp_path / "names", cwd=HERE)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
 def test_runs_are_told_apart_by_their_ids(engine, tmp_path):

@@ -144,7 +144,6 @@ def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
 def test_dreamer_is_planned_for_a_gpu_as_it_runs_there(engine):
     words = ["dreamer", "pendulum", "--device", "h200"]
     plan = planned(engine, *words)[1]
-    assert plan["parts"] == planned(engine, *words, "dreamer.fused=on")[1]["parts"]
     reference = planned(engine, *words, "dreamer.fused=off")[1]
     of_update = "activations of an update"
     assert plan["parts"][of_update] != reference["parts"][of_update]

@@ -38,9 +38,9 @@ def test_a_trained_forager_passes_every_check(forager, engine):
     assert {"towards food", "off poison", "survival", "windows follow", "privileged view"} <= set(outcomes)
     done = engine("verify", forager, "threads=1")
     assert done.returncode == 0 and "13 passed, 0 failed, 0 skipped" in done.stdout
+    assert done.stdout.rstrip().endswith(f"{report['checkpoint']}, step {report['step']}")
     done = engine("verify", forager, "env.energy=live")
     assert done.returncode == 2 and "only threads=N may be given, got 'env.energy=live'" in done.stderr
-    assert done.stdout.rstrip().endswith(f"{report['checkpoint']}, step {report['step']}")
 
 
 def test_who_knows_the_truth_gains_by_it_and_who_follows_the_proxy_is_paid_and_loses(forager, engine, tmp_path):

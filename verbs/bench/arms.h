@@ -45,7 +45,8 @@ std::vector<std::string> settle_arm(Arm& arm, const Experiment& experiment,
                                     const std::vector<Arm>& before);
 
 /// Adds `rounds` rounds of `seconds` each to every arm, in turn, A B C C B A A B C, so that none is
-/// always behind the same one; tells them on stderr. Throws Error with what an arm's run said when it failed; Interrupted (run_child.h).
+/// always behind the same one; tells them on stderr. Throws Error with what an arm's
+/// run said when it failed; Interrupted (run_child.h).
 void measure_in_turn(std::vector<Arm>& arms, int rounds, double seconds);
 
 /// An arm beside the first one.

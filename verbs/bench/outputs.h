@@ -15,8 +15,9 @@
 
 namespace maglev::verbs::bench {
 
-constexpr int64_t kRounds = 9;  ///< the fewest whose interval leaves out a sample at each end
-constexpr int kRegressed = 1;   ///< exit status
+constexpr int64_t kRounds = 9;   ///< the fewest whose interval leaves out a sample at each end
+constexpr int kRegressed = 1;    ///< exit status
+constexpr int kNotMeasured = 2;  ///< the same: a device that was asked for is not here
 
 /// What the flags say, before anything is measured in so many rounds. Throws Error where a file
 /// cannot be written or is no baseline, or there are too few rounds to judge, now or in it.

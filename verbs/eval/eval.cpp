@@ -370,7 +370,9 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};
   report["asked"] = asked_of(request);
-  if (!traced.settings().empty()) report["settings"] = traced.settings();
+  // threads change nothing of what is found
+  if (const auto asked = without_threads(traced.settings()); !asked.empty())
+    report["settings"] = asked;
   const auto share = arguments.number("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
   if (share) report["quantile"] = *share, report["base"] = *base_folder;

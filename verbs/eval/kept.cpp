@@ -6,6 +6,7 @@ namespace maglev::verbs::eval {
 namespace {
 
 constexpr const char* kEarlier = "earlier";
+constexpr size_t kMostEarlier = 100;  ///< the newest
 
 bool asked_alike(const nlohmann::json& a, const nlohmann::json& b) {
   for (const char* name : {"checkpoint", "step", "asked", "settings"})
@@ -25,7 +26,8 @@ nlohmann::json with_earlier(nlohmann::json report, const std::string& before) {
   }
   nlohmann::json earlier = nlohmann::json::array();
   const auto take = [&](const nlohmann::json& one) {
-    if (one.is_object() && !asked_alike(one, report)) earlier.push_back(one);
+    if (one.is_object() && !asked_alike(one, report) && earlier.size() < kMostEarlier)
+      earlier.push_back(one);
   };
   take(last);
   for (const nlohmann::json& one : older) take(one);

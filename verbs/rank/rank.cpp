@@ -473,9 +473,12 @@ std::string depths_note(const RankedData& data, const Asked& asked, const Rankin
 /// The exit status: whether a signal ended it, or a candidate took longer than it was to.
 int rank_status(const RankResult& result, std::optional<double> most_ms) {
   if (result.ended) {
-    std::fprintf(stderr,
-                 "maglev: ended by a signal: %ld questions were not complete and are left out\n",
-                 long(result.ranking.left_out));
+    if (result.ranking.left_out == 0)
+      std::fprintf(stderr, "maglev: ended by a signal, before the joined score's weights\n");
+    else
+      std::fprintf(stderr,
+                   "maglev: ended by a signal: %ld questions were not complete and are left out\n",
+                   long(result.ranking.left_out));
     return kEnded;
   }
   if (!most_ms || !(result.tried_ms() > *most_ms)) return 0;

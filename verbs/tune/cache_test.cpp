@@ -80,7 +80,8 @@ TEST_F(TuneCache, one_that_ran_out_of_time_stands_until_there_is_more) {
   EXPECT_FALSE(read_cache(key)->outdone_by(5));
   EXPECT_TRUE(read_cache(key)->outdone_by(40));
   Experiment experiment("ppo", "cartpole");
-  EXPECT_NE(load_profile(experiment, "auto", "").at(0).find("--budget more"), std::string::npos);
+  EXPECT_NE(load_profile(experiment, "auto", "").at(0).find("./maglev tune ppo cartpole --budget "),
+            std::string::npos);
   tuned.outcome.unfinished = false;
   write_cache(key, tuned);
   EXPECT_FALSE(read_cache(key)->outdone_by(40));

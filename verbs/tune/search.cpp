@@ -180,7 +180,7 @@ class Search {
     const Sample sample = world_.measure({}, seconds, left(search_end()));
     if (!keep(i, sample))
       throw Error("[tune] the settings as they are give no figure: " + row(i).why +
-                  (sample.late ? "; give --budget more" : ""));
+                  (sample.late ? "; give a larger --budget" : ""));
     row(i).gain = 1;
     overhead_ = std::max(0., world_.clock() - from - seconds);
   }
@@ -339,10 +339,12 @@ class Search {
           row(i).median() > needed * now)
         better.push_back(i);
     if (better.empty()) {
-      row(0).why = compared()  ? "kept: nothing was faster by more than " + percent(needed - 1)
-                   : unjudged_ ? "kept: no time was left to measure others beside it, --budget more"
-                   : without_time() > 0 ? "kept: nothing that was measured came near it"
-                                        : "kept: nothing came near it";
+      row(0).why =
+          compared() ? "kept: nothing was faster by more than " + percent(needed - 1)
+          : unjudged_
+              ? "kept: no time was left to measure others beside it; a larger --budget has it"
+          : without_time() > 0 ? "kept: nothing that was measured came near it"
+                               : "kept: nothing came near it";
     } else {
       const size_t best =
           *std::ranges::max_element(better, {}, [&](size_t i) { return row(i).median(); });

@@ -281,7 +281,7 @@ TEST(tune_search, settings_that_give_no_figure_are_told_and_not_searched_around)
             "[tune] the settings as they are give no figure: it ended");
   machine.overhead = 20;
   EXPECT_TRUE(contains(error_of([&] { search(machine.knobs, 10, machine.world()); }),
-                       "no figure; give --budget more"));
+                       "no figure; give a larger --budget"));
   machine.memory = 1;
   EXPECT_THROW(search(machine.knobs, 10, machine.world()), Error);
 }

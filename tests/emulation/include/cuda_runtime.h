@@ -230,6 +230,16 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs;
 };
 
+/// As of code for the newest device of all.
+struct cudaFuncAttributes {
+  int ptxVersion;
+};
+template <class... Params>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, void (*)(Params...)) {
+  attributes->ptxVersion = 1000;
+  return cudaSuccess;
+}
+
 template <class... Params>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...),
                                std::type_identity_t<Params>... args) {
