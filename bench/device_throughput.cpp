@@ -188,7 +188,7 @@ void run(const Flags& flags) {
   claim_threads();
   ThreadPool pool(1, [] { at::set_num_threads(1); });
   if (flags.device.is_cuda()) use_device(flags.device.index());
-  apply_dependent_launch(flags.dependent, flags.device);
+  const DependentLaunch dependent(flags.dependent, flags.device);
   std::vector<Precision> precisions;
   if (flags.precision != "bf16") precisions.push_back(Precision::fp32);
   if (flags.precision != "fp32" && flags.device.is_cuda()) precisions.push_back(Precision::bf16);

@@ -80,10 +80,10 @@ endif()
 # a tolerance instead says so in a file nvcc.txt of its folder, whose flags, one a line, take the place of these
 set(MAGLEV_NVCC_EXACT --fmad=false)
 set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off -I${CMAKE_SOURCE_DIR})
-# what is only checked is so by one: nothing of it depends on which
+# what is only checked is so by the newest, whose instructions are all there
 set(built_for ${MAGLEV_CUDA_ARCHITECTURES})
 if(NOT MAGLEV_DEVICE_CODE)
-  list(GET built_for 0 built_for)
+  list(GET built_for -1 built_for)
 endif()
 foreach(arch IN LISTS built_for)
   list(APPEND MAGLEV_NVCC_FLAGS -gencode=arch=compute_${arch},code=sm_${arch})

@@ -80,7 +80,8 @@ LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
   if (std::filesystem::path(proven).stem() == kAnyEnvironment)
     loaded.notes.push_back(std::string("no settings are proven for ") + experiment.algo().name +
                            " on " + experiment.env().name + ": it begins with those of " +
-                           loaded.proven + " (--bare: with the built-in ones)");
+                           loaded.proven +
+                           ", of a small processor's budget (--bare: with the built-in ones)");
   if (files.config) experiment.table().load(*files.config, Origin::file, refuse_variable);
   std::string profile;
   for (const auto& word : words) {

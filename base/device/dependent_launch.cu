@@ -8,8 +8,8 @@ __global__ void only_wait() { wait_for_earlier(); }
 
 }  // namespace
 
-bool& dependent_launch() {
-  static bool is_on = false;
+std::atomic<bool>& dependent_launch() {
+  static std::atomic<bool> is_on = false;
   return is_on;
 }
 

@@ -58,8 +58,9 @@ __device__ inline void* dynamic_shared() {
 
 /// Every kernel begins with it, in each of its threads: waits until all that is ahead of its launch
 /// in its stream is over and its writes can be read, and lets the launch behind it come onto the
-/// device (there it waits here itself). What a thread reads before was written two launches ahead
-/// or earlier; it writes nothing before. See dependent_launch.
+/// device (there it waits here itself). What a thread reads before was written long ago, as weights
+/// are: not by the launch ahead, nor by one that it may not have waited for; it writes nothing
+/// before. See dependent_launch.
 __device__ inline void wait_for_earlier() {
 #if defined(MAGLEV_EMULATED_CUDA)
   emulated_wait_for_earlier();
@@ -85,7 +86,7 @@ int launch_kernel(void (*kernel)(Params...), const LaunchShape& shape, void* str
   config.dynamicSmemBytes = size_t(shape.shared_bytes);
   config.stream = static_cast<cudaStream_t>(stream);
   config.attrs = &early;
-  config.numAttrs = dependent_launch() ? 1 : 0;
+  config.numAttrs = dependent_launch().load(std::memory_order_relaxed) ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, args...);
   return int(cudaGetLastError());
 }

@@ -94,7 +94,7 @@ def environments(day: Day) -> None:
 
 def algorithms(day: Day) -> None:
     # suites by their whole names: KernelOnDevice is of the stage `kernels`
-    tests(day, rf"(^|/|\.)(AnAlgorithm|OnDevice|Copied|Acting_on_|Proving_on_).*{day.place}|DeviceEvent")
+    tests(day, rf"(^|/|\.)(AnAlgorithm|OnDevice|Copied|Acting_on_|Proving_on_).*{day.place}|DeviceEvent|DependentLaunch_on_{day.place}")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ bool has_dependent_launch(at::Device device) {
   return device.is_cuda() && compute_capability(device.index()) >= kDependentLaunchCapability;
 }
 
-void apply_dependent_launch(bool on, at::Device device) {
+DependentLaunch::DependentLaunch(bool on, [[maybe_unused]] at::Device device) {
   if (on && device.is_cuda() && !has_dependent_launch(device))
     throw Error("[train.dependent_launch] needs a GPU of capability " +
                 capability_text(kDependentLaunchCapability) + " or later, got " + device.str() +
@@ -26,7 +26,13 @@ void apply_dependent_launch(bool on, at::Device device) {
     throw Error("[train.dependent_launch] this build has no code for GPUs of capability " +
                 capability_text(kDependentLaunchCapability) +
                 ": leave it off, or build with -DMAGLEV_CUDA_ARCHITECTURES=90 or later");
-  dependent_launch() = on && device.is_cuda();
+  before_ = dependent_launch().exchange(on && device.is_cuda());
+#endif
+}
+
+DependentLaunch::~DependentLaunch() {
+#ifdef MAGLEV_DEVICE_CODE
+  dependent_launch() = before_;
 #endif
 }
 

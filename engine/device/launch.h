@@ -38,9 +38,18 @@ at::Device device_of(const char* kernel, const at::Tensor& first, const Others&.
 
 /// Whether `device` has dependent launches: CUDA devices of capability 9.0 and later.
 bool has_dependent_launch(at::Device device);
-/// Sets dependent_launch for a run on `device`; false on a processor. Throws Error where a GPU has
-/// none.
-void apply_dependent_launch(bool on, at::Device device);
+/// dependent_launch() as a run on `device` has it, for as long as this is there; off on a processor.
+class DependentLaunch {
+ public:
+  /// Throws Error where it is to be on and the GPU, or this build's code for it, has none.
+  DependentLaunch(bool on, at::Device device);
+  ~DependentLaunch();
+  DependentLaunch(const DependentLaunch&) = delete;
+  DependentLaunch& operator=(const DependentLaunch&) = delete;
+
+ private:
+  bool before_ = false;
+};
 
 /// Whether every row of t, its last dimension, begins at 16 bytes: what kernels read at once.
 inline bool rows_at_16_bytes(const at::Tensor& t) {

@@ -63,9 +63,9 @@ TEST(Launch, tensors_on_two_devices_are_refused) {
 }
 
 TEST(Launch, dependent_launches_are_for_devices_that_have_them) {
-  apply_dependent_launch(true, at::kCPU);
+  const DependentLaunch none(true, at::kCPU);
   if (kDeviceCode) return;
-  EXPECT_EQ(error_of([] { apply_dependent_launch(true, at::Device(at::kCUDA, 0)); }),
+  EXPECT_EQ(error_of([] { DependentLaunch(true, at::Device(at::kCUDA, 0)); }),
             "[train.dependent_launch] needs a GPU of capability 9.0 or later, got cuda:0 of 0.0; "
             "leave it off");
 }

@@ -58,23 +58,14 @@ std::string setting_of(const Experiment& experiment, std::initializer_list<const
   return "";
 }
 
-bool learns_with(const Experiment& experiment, const Placement& placement, int64_t environments) {
-  Experiment changed(experiment.algo().name, experiment.env().name);
-  for (const Field& field : experiment.table().fields())
-    changed.table().set(field.name, field.plain(), "note", Origin::command_line);
-  changed.table().set("env.count", std::to_string(environments), "note", Origin::command_line);
-  const auto plan = learning_plan(changed, placement);
-  const int64_t first =
-      first_update(plan->replay(), plan->data.collect_steps, plan->rows, changed.run.overlap);
-  return first >= 0 && first <= plan->made(changed.run.steps);
-}
-
 // "env.count=16, or "; empty where fewer environments alone do not help
-std::string fewer_environments(const Experiment& experiment, const Placement& placement) {
-  int64_t count = experiment.run.env_count;
-  while (count % 2 == 0 && count / 2 % placement.processes == 0) {
-    count /= 2;
-    if (learns_with(experiment, placement, count))
+std::string fewer_environments(const LearningPlan& plan, const RunOptions& run, int64_t processes) {
+  LearningPlan fewer = plan;
+  for (int64_t count = run.env_count; count % 2 == 0 && count / 2 % processes == 0;) {
+    count /= 2, fewer.rows /= 2;
+    const int64_t first =
+        first_update(fewer.replay(), fewer.data.collect_steps, fewer.rows, run.overlap);
+    if (first >= 0 && first <= fewer.made(run.steps))
       return "env.count=" + std::to_string(count) + ", or ";
   }
   return "";
@@ -108,7 +99,8 @@ std::string why_no_update(const Experiment& experiment, const Placement& placeme
     return "of " + by_thousands(made) +
            " steps env.count=" + std::to_string(experiment.run.env_count) + " makes " +
            by_thousands(made / plan->rows) + " each, and a sequence takes " +
-           by_thousands(replay.length) + ": " + fewer_environments(experiment, placement) + enough;
+           by_thousands(replay.length) + ": " +
+           fewer_environments(*plan, experiment.run, placement.processes) + enough;
   if (replay.first_steps > made)
     return "the first one comes after " + by_thousands(replay.first_steps) + " steps: " + enough;
   const std::string every = setting_of(experiment, {"update_every"});

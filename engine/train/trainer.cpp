@@ -66,13 +66,13 @@ class ToGive : public PartialVisitor {
 Trainer::Trainer(const Experiment& experiment, const Placement& placement)
     : experiment_(&allowed(experiment, placement)),
       placement_(placement),
+      dependent_(experiment.run.dependent_launch, placement.device),
       overlap_(experiment.run.overlap),
       pool_(collect_threads(experiment, placement)),
       shares_(experiment.env().spec(experiment.env_params()).action),
       report_(placement.device),
       graphs_(placement.device) {
   apply_precision(placement.precision, placement.device, experiment.run.deterministic);
-  apply_dependent_launch(experiment.run.dependent_launch, placement.device);
   make_overlap();
   make_envs();
   make_algorithm();

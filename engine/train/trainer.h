@@ -13,6 +13,7 @@
 #include "engine/algo/experiment.h"
 #include "engine/data/all_rows.h"
 #include "engine/data/vec_env.h"
+#include "engine/device/launch.h"
 #include "engine/device/step_graph.h"
 #include "engine/host/machine.h"
 #include "engine/play/league.h"
@@ -208,6 +209,7 @@ class Trainer {
 
   const Experiment* experiment_;
   Placement placement_;
+  DependentLaunch dependent_;
   bool overlap_;
   ThreadPool pool_;
   // with train.overlap on a processor: the updates' own threads, and the two that run the stages

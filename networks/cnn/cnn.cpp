@@ -66,10 +66,10 @@ struct Options {
           {.free = true});
   }
 
-  /// Of each layer. Throws Error where a list is of another number of layers.
-  std::vector<Window> windows(Size image) const {
+  /// Of each layer; cells of a grid are no `pictures`. Throws Error where a list is of another number of layers.
+  std::vector<Window> windows(Size image, bool pictures) const {
     const bool none_given = kernels.empty() && strides.empty();
-    if (none_given && channels.size() == kForPictures.size() &&
+    if (none_given && pictures && channels.size() == kForPictures.size() &&
         std::min(image.height, image.width) >= kPictureSide)
       return {kForPictures.begin(), kForPictures.end()};
     std::vector<Window> windows(channels.size());
@@ -94,7 +94,9 @@ class ConvTrunk : public Trunk {
             Initializer& init)
       : nonlinearity_(options.nonlinearity()), low_(context.bf16), on_cuda_(context.on_cuda) {
     const auto& own = options.own_as<Options>();
-    windows_ = own.windows({shape.height, shape.width});
+    const bool pictures = std::ranges::none_of(
+        context.spec.observations, [](const ObsColumn& column) { return column.cells.bits > 0; });
+    windows_ = own.windows({shape.height, shape.width}, pictures);
     every_pixel_ =
         std::ranges::all_of(windows_, [](const Window& window) { return window.stride == 1; });
     fused_ = own.fused_layers && options.activation == HiddenActivation::relu;

@@ -35,13 +35,14 @@ struct EmulatedStream {
   bool waits_for_null = true;  // as all but cudaStreamNonBlocking
   uint64_t enqueued = 0;
   maglev::emulation::Clock clock = {};
-  maglev::emulation::Clock ahead = {};  // what its last work had waited for
+  maglev::emulation::Clock ahead = {};  // what work next to begin early may read
 };
 
 struct EmulatedEvent {
   maglev::emulation::Clock clock;
-  double recorded_s = -1;  // of the host's clock; negative: never
-  uint64_t capture = 0;    // that it was recorded in, as part of it; 0: none
+  maglev::emulation::Clock ahead;  // what the last work before it had waited for
+  double recorded_s = -1;          // of the host's clock; negative: never
+  uint64_t capture = 0;            // that it was recorded in, as part of it; 0: none
 };
 
 namespace maglev::emulation {
@@ -128,13 +129,14 @@ cudaError_t copy(void* to, const void* from, size_t bytes, cudaStream_t stream, 
 
 void wait(cudaStream_t on, cudaEvent_t event) {
   const std::lock_guard lock(device_mutex());
-  join(streams().of(on).clock, event->clock);
+  EmulatedStream& stream = streams().of(on);
+  join(stream.clock, event->clock), join(stream.ahead, event->ahead);
 }
 
 void record(cudaEvent_t event, cudaStream_t stream) {
   give(stream, "cudaEventRecord", [=](cudaStream_t on) {
     const std::lock_guard lock(device_mutex());
-    event->clock = streams().of(on).clock;
+    event->clock = streams().of(on).clock, event->ahead = streams().of(on).ahead;
     event->recorded_s = steady_s();
   });
 }
