@@ -437,6 +437,11 @@ void __tsan_write_range(const void* p, size_t bytes) {
   maglev::emulation::access(p, bytes, maglev::emulation::How::write);
 }
 
+// what a launch reads of the host's
+char __tsan_atomic8_load(const volatile void* p, int) {
+  return __atomic_load_n(static_cast<const volatile char*>(p), __ATOMIC_SEQ_CST);
+}
+
 // the linker sends this library's calls here
 void* __real_memcpy(void* to, const void* from, size_t bytes);
 void* __real_memset(void* to, int value, size_t bytes);
