@@ -463,8 +463,6 @@ TEST(Goodhart, gives_the_critic_the_true_view_in_every_mode_where_it_is_asked_to
     EXPECT_EQ(grid.spec().observations[0].cells.critic,
               (std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0}))
         << mode;
-    Grid plain({{"mode", mode}, {"privileged_always", "true"}, {"privileged", "false"}});
-    EXPECT_TRUE(plain.spec().observations[0].cells.critic.empty()) << mode;
   }
 }
 

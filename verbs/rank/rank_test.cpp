@@ -21,11 +21,13 @@ namespace {
 
 using datalog::Atom;
 
-/// An untrained policy that proves on countries_s1.
+/// An untrained policy that proves on a graph.
 struct Untrained {
-  explicit Untrained(int threads) : pool(threads) {
+  explicit Untrained(int threads, const std::string& of = "countries_s1")
+      : pool(threads), graph(datalog::open_graph(of)) {
     claim_threads();
-    for (const char* setting : {"env.data=countries_s1", "ppo.network.hidden=[32]", "seed=3"})
+    for (const std::string& setting :
+         {"env.data=" + of, std::string("ppo.network.hidden=[32]"), std::string("seed=3")})
       experiment.table().override_with(setting);
     policy = experiment.algo().make_policy(
         experiment.algo_options(),
@@ -35,7 +37,7 @@ struct Untrained {
   Experiment experiment{"ppo", "kg"};
   ThreadPool pool;
   std::unique_ptr<Policy> policy;
-  const datalog::Graph& graph = datalog::open_graph("countries_s1");
+  const datalog::Graph& graph;
 };
 
 TEST(RankTrials, are_those_of_each_query_alone_whatever_the_threads) {
@@ -79,10 +81,9 @@ TEST(RankTrials, a_query_that_comes_twice_is_tried_once) {
 }
 
 TEST(RankTrials, a_beam_proves_what_the_greedy_way_misses_and_nothing_worse) {
-  Untrained one(1), three(3);
-  std::vector<Atom> queries = one.graph.dataset.test;
-  const auto& train = one.graph.dataset.train;
-  queries.insert(queries.end(), train.begin(), train.begin() + 300);
+  Untrained one(1, "family"), three(3, "family");
+  const auto& test = one.graph.dataset.test;
+  const std::vector<Atom> queries(test.begin(), test.begin() + 300);
   Prover prover(one.experiment, *one.policy, one.pool);
   const auto greedy = prover.prove(queries, {.seed = 1});
   const auto beam = prover.prove(queries, {.seed = 1, .width = 8});
