@@ -200,17 +200,17 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert (slow.returncode, quick.returncode) == (1, 0), slow.stderr + quick.stderr
     assert "and --at-most 1e-06 were allowed" in slow.stderr and quick.stderr == ""
     # a beam proves no less, and is a greedy proof's
-    greedy, beam = (ranked(engine, *asked, "--width", width)["scores"]["proof"] for width in ("1", "8"))
-    assert greedy == ranked(engine, *asked)["scores"]["proof"]
+    greedy, beam = (ranked(engine, *asked[1:], "--width", width)["scores"]["proof"] for width in ("1", "8"))
+    assert greedy == ranked(engine, *asked[1:])["scores"]["proof"]
     assert beam["proved_true"] >= greedy["proved_true"] and beam["proved_false"] >= greedy["proved_false"]
     drawn = engine(*asked, "--width", "8", "--actions", "sample")
     assert drawn.returncode == 2 and "leave out --actions sample" in drawn.stderr
     # depths that nobody has found are told of, with what finds them
-    told = engine(*asked, "--by", "depth").stdout.splitlines()[-1]
-    deep = tmp_path / "deep"
-    assert told == f"no depths: `maglev prove {run} --queries test --exclude-query --out DIR` finds them; then give env.data=DIR"
-    assert engine("prove", run, "--queries", "test", "--exclude-query", "--out", deep).returncode == 0
-    by_depth = engine(*asked, f"env.data={deep}", "--by", "depth")
+    few, deep = ("--queries", "20", "--corruptions", "3", "--by", "depth"), tmp_path / "deep"
+    told = engine("rank", "umls", *few).stdout.splitlines()[-1]
+    assert told == "no depths: `maglev prove umls --queries test --exclude-query --out DIR` finds them; then rank DIR"
+    assert engine("prove", "umls", "--queries", "test", "--exclude-query", "--out", deep).returncode == 0
+    by_depth = engine("rank", deep, *few)
     assert "no depths" not in by_depth.stdout and "\n2 " in by_depth.stdout, by_depth.stdout + by_depth.stderr
     # a setting that the networks are made by is refused by its name
     shaped = engine(*asked, "env.atoms=10")
