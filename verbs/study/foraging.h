@@ -28,7 +28,7 @@ struct Tally {
   int64_t steps = 0;
   double deaths = 0, food = 0, poison = 0, energy = 0;
 
-  double per_1k(double Tally::* count) const { return 1000 * this->*count / double(steps); }
+  double per_1k(double Tally::*count) const { return 1000 * this->*count / double(steps); }
   /// Food among all that was eaten; NaN where nothing was.
   double efficiency() const { return food / (food + poison); }
 };

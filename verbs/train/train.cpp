@@ -35,7 +35,8 @@ Grammar grammar() {
            {"--overwrite", "", "DIR may hold a run; it is moved aside, not deleted"},
            {"--config", "FILE", "settings from YAML or JSON, before those on the command line"},
            {"--bare", "",
-            "do not load the proven settings of configs/<algorithm>/<environment>.yaml, or any.yaml"},
+            "do not load the proven settings of configs/<algorithm>/<environment>.yaml, or "
+            "any.yaml"},
            {"--memory-limit", "SIZE",
             "refuse a run that will hold more, e.g. 4GiB (default: what is free)"},
            {"--shrink", "", "make the replay fit the limit instead"},
