@@ -13,8 +13,8 @@ namespace maglev::dreamer {
 /// Rewards and values are classified into bins.
 constexpr int64_t kBins = 255;
 /// Convolutions of the encoder, each of which halves the image (filled_side): as many as leave this
-/// many places a side, one at least and four at most. The published code has four, and refuses images that
-/// they leave less of.
+/// many places a side, one at least and four at most. The published code has four, and refuses
+/// images that they leave less of.
 constexpr int64_t kMostStages = 4, kLeastPlaces = 3;
 /// Layers of encoder, decoder, policy and value networks.
 constexpr int64_t kLayers = 3;

@@ -36,8 +36,8 @@ struct Size {
   int64_t pixels() const { return height * width; }
 };
 
-/// What three layers see pictures with (Mnih et al., "Human-level control through deep reinforcement
-/// learning", 2015).
+/// What three layers see pictures with (Mnih et al., "Human-level control through deep
+/// reinforcement learning", 2015).
 constexpr std::array<Window, 3> kForPictures{{{8, 4}, {4, 2}, {3, 1}}};
 constexpr int64_t kPictureSide = 36;
 
@@ -66,7 +66,8 @@ struct Options {
           {.free = true});
   }
 
-  /// Of each layer; cells of a grid are no `pictures`. Throws Error where a list is of another number of layers.
+  /// Of each layer; cells of a grid are no `pictures`. Throws Error where a list is of another number
+  /// of layers.
   std::vector<Window> windows(Size image, bool pictures) const {
     const bool none_given = kernels.empty() && strides.empty();
     if (none_given && pictures && channels.size() == kForPictures.size() &&

@@ -29,8 +29,8 @@ constexpr int64_t kBesideRows = 4096;
 /// ends are made anew: at 512 that takes about as long as the launches that are left out
 /// (arithmetic, not measured).
 constexpr int64_t kEndsInProductsRows = 512;
-// end_product reads weights before the launch ahead of it is over (base/device/launch.cuh): the pair of
-// value networks that a round takes must not be gathered right ahead of it
+// end_product reads weights before the launch ahead of it is over (base/device/launch.cuh): the pair
+// of value networks that a round takes must not be gathered right ahead of it
 static_assert(kEndsInProductsRows <= kBesideRows);
 /// Streams a plan may work on beside the current one, which take memory each.
 constexpr int64_t kPlanStreams = 3;
