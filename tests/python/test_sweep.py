@@ -85,6 +85,54 @@ def test_a_sweep_is_no_run_and_its_trials_are_named_best_first(swept, engine, wo
     assert done.returncode == 2 and best_of(folder) in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+def test_the_best_is_confirmed_with_seeds_the_search_did_not_use(swept, engine, tmp_path):
+    folder = shutil.copytree(swept[0], tmp_path / "s")
+    command = words(folder, "--trials", 6, "--start", 3, "--parallel", 1, "--confirm", 2)
+    done = engine(*command)
+    assert done.returncode == 0, done.stderr
+    best = max(trials_of(folder), key=lambda trial: trial["score"])
+    name = f"trial {best['number']}"
+    assert f"confirms {name} beside the settings the search began with, by seeds 2 to 3" in done.stderr
+    told = done.stdout[done.stdout.index("Confirmed with seeds 2 to 3") :]
+    assert name in told and "where it began" in told and f"{best['score']:.4g}" in told
+    assert "no difference is shown" in told or "is higher than" in told or "is lower than" in told
+    # the means are those of the runs, and the settings those of the trial
+    for arm, row in ((f"trial-{best['number']}", name), ("start", "where it began")):
+        group = json.loads((folder / "confirm" / arm / "seeds.json").read_text())
+        assert [seed["seed"] for seed in group["seeds"]] == [2, 3]
+        line = next(line for line in told.splitlines() if line.startswith(row))
+        assert f"{group['mean']:.4g}" in line, line
+    lr = next(setting for setting in best["settings"] if setting.startswith("ppo.lr="))
+    assert lr.removeprefix("ppo.").replace("=", ": ") in (folder / "confirm" / f"trial-{best['number']}" / "settings.yaml").read_text()
+    page = (folder / "report.html").read_text()
+    assert "Confirmation" in page and "which the search did not use" in page
+    # the same command trains nothing more, and another number is refused
+    files = [(path, path.stat().st_mtime_ns) for path in folder.glob("confirm/*/seed-*/metrics.jsonl")]
+    again = engine(*command)
+    assert again.returncode == 0 and again.stdout[again.stdout.index("Confirmed with") :] == told
+    assert files == [(path, path.stat().st_mtime_ns) for path in folder.glob("confirm/*/seed-*/metrics.jsonl")]
+    other = engine(*command[:-3], 3, *command[-2:])
+    assert other.returncode == 2 and "holds 2 seeds; ask for as many" in other.stderr
+
+
+def test_a_confirmation_that_was_killed_goes_on(swept, engine, tmp_path):
+    folder = shutil.copytree(swept[0], tmp_path / "s")
+    command = words(folder, "--trials", 6, "--start", 3, "--parallel", 1, "--confirm", 2)
+    process = subprocess.Popen([ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)})
+    while process.poll() is None and not list(folder.glob("confirm/*/seed-3")):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = engine(*command)
+    assert done.returncode == 0, done.stderr
+    assert "Confirmed with seeds 2 to 3" in done.stdout
+
+
+def test_a_population_has_no_settings_to_confirm(engine, tmp_path):
+    done = engine(*words(tmp_path / "s", "--sampler", "pbt", "--confirm", 3))
+    assert done.returncode == 2 and "--confirm trains the best settings anew" in done.stderr
+
+
 def test_the_same_command_again_trains_nothing(swept, engine):
     folder, _ = swept
     before = [(path, path.stat().st_mtime_ns) for path in (folder / "trials").glob("*/trial.json")]

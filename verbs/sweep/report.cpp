@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <unistd.h>
 
 #include "base/core/file.h"
@@ -173,7 +174,7 @@ std::string unscored_text(const Board& board, const std::vector<BoardTrial>& tri
 }
 
 study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
-                    const std::string& command) {
+                    const std::string& command, const std::optional<Confirmation>& confirmation) {
   using namespace study;
   const SweepRequest& request = board.request();
   const auto known = plain(trials);
@@ -203,6 +204,7 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
   for (size_t i = 0; i < std::min(rows.size(), kShown); ++i)
     table.rows.push_back(cells_of(board, *rows[i]));
   page.parts.push_back(table);
+  if (confirmation) std::ranges::copy(parts_of(*confirmation), std::back_inserter(page.parts));
 
   page.parts.push_back(Heading{"History"});
   page.parts.push_back(Figure{"history", history_chart(known), "Score of each trial that ended."});

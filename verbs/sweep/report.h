@@ -1,11 +1,13 @@
 #pragma once
 // What a sweep came to: its best settings, a table and a page.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "verbs/study/page.h"
 #include "verbs/sweep/board.h"
+#include "verbs/sweep/confirm.h"
 
 namespace maglev::verbs::sweep {
 
@@ -21,8 +23,9 @@ std::string best_yaml(const Board& board, const BoardTrial& best, const std::str
 /// Which of the trials have no score, why they may be the best, and how to judge them; empty: all of
 /// those that ended have one.
 std::string unscored_text(const Board& board, const std::vector<BoardTrial>& trials);
-/// Importance, history, slices and score against seconds.
+/// The best trials, `confirmation` where there is one, history, importance, slices and score against
+/// seconds.
 study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
-                    const std::string& command);
+                    const std::string& command, const std::optional<Confirmation>& confirmation);
 
 }  // namespace maglev::verbs::sweep

@@ -17,6 +17,7 @@
 #include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/sweep/board.h"
+#include "verbs/sweep/confirm.h"
 #include "verbs/sweep/optuna.h"
 #include "verbs/sweep/report.h"
 #include "verbs/sweep/work.h"
@@ -59,6 +60,8 @@ Grammar grammar() {
            {"--population", "N", "pbt: its members (default 8)"},
            {"--rung", "STEPS", "asha: the first rung (default: a 27th of train.steps)"},
            {"--keep", "N", "asha: of so many one is promoted (default 3)"},
+           {"--confirm", "N",
+            "at the end, the best settings and those it began with once more, by N new seeds each"},
            {"--backend", "NAME", "optuna asks Optuna, where it is installed (default embedded)"},
            {"--out", "DIR", "folder (default runs/sweep-<algorithm>-<environment>)"},
            {"--slurm", "N", "write DIR/sweep.sbatch, an array of N workers, and train nothing"},
@@ -211,6 +214,10 @@ SweepRequest request_of(const Arguments& arguments, const Experiment& experiment
       throw Error("[sweep] --scheduler asha goes with the samplers random and tpe, got " +
                   request.sampler + "; its trials end at unlike steps");
   }
+  if (request.sampler == "pbt" && arguments.has("--confirm"))
+    throw Error(
+        "[sweep] --confirm trains the best settings anew, and a population's do not make its "
+        "networks; leave it out");
   if (request.sampler == "pbt" && request.seeds > 1)
     throw Error("[sweep] --sampler pbt copies single runs; leave out --seeds");
   if (arguments.choice<Backend>("--backend").value_or(Backend::embedded) == Backend::optuna)
@@ -271,6 +278,8 @@ int run(const std::vector<std::string>& words) {
                             .budget_s = arguments.seconds("--budget", 0, 1e9).value_or(INFINITY),
                             .until = arguments.number("--until", -1e300, 1e300).value_or(INFINITY),
                             .resolved = resolved};
+  // an interval takes two
+  const auto confirm_by = arguments.integer("--confirm", 2, 1000);
   const std::string out = arguments.value("--out").value_or(
       std::string("runs/sweep-") + experiment.algo().name + "-" + experiment.env().name);
   Board board(request_of(arguments, experiment), out);
@@ -288,7 +297,10 @@ int run(const std::vector<std::string>& words) {
       std::erase_if(trials, [](const BoardTrial& row) { return row.same_as >= 0; });
   const auto best = ranked(trials, /*by_cost=*/false);
   const std::string unscored = unscored_text(board, trials);
-  write_atomic(out + "/report.html", study::html(page_of(board, trials, command)));
+  const auto write_page = [&](const std::optional<Confirmation>& confirmation) {
+    write_atomic(out + "/report.html", study::html(page_of(board, trials, command, confirmation)));
+  };
+  write_page({});
   if (!best.empty()) {
     write_atomic(out + "/best.yaml", best_yaml(board, *best[0], unscored));
     print(table_of(board, trials, kTableRows));
@@ -301,6 +313,8 @@ int run(const std::vector<std::string>& words) {
       print(
           "its score is that of a rung: it was not trained to its end; more --trials promote "
           "some\n");
+    if (!policy && !confirm_by && outcome == RunOutcome::finished)
+      print("the best of many scores is partly luck: --confirm 5 tells how much\n");
     if (!unscored.empty()) print(unscored + "\n");
   }
   const auto failed = std::ranges::count_if(
@@ -308,10 +322,11 @@ int run(const std::vector<std::string>& words) {
   if (failed > 0)
     print(std::to_string(failed) + " failed, of which " + out + "/trials/*/trial.json say why\n");
   print("page: " + out + "/report.html\n");
-  if (outcome != RunOutcome::finished) {
+  const auto stopped = [&] {
     std::fprintf(stderr, "stopped; the same command goes on: %s\n", command.c_str());
     return train::kStopped;
-  }
+  };
+  if (outcome != RunOutcome::finished) return stopped();
   if (!trials.empty() && failed == std::ssize(trials))
     throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
   const auto is_cut_off = [](const BoardTrial& row) {
@@ -324,6 +339,16 @@ int run(const std::vector<std::string>& words) {
                 " of the trials were cut off, trial " + std::to_string(it->trial.number) + ": " +
                 it->message + "; the same command goes on with them: " + command);
   if (best.empty() && !unscored.empty()) throw Error("[sweep] " + unscored);
+  if (!confirm_by || best.empty()) return 0;
+
+  if (is_confirmed_elsewhere(board)) {
+    print_notes({"another process confirms it; the same command then tells what it came to"});
+    return 0;
+  }
+  const auto confirmation = confirm(board, *best[0], *confirm_by);
+  if (!confirmation) return stopped();
+  write_page(confirmation);
+  print("\n" + text_of(*confirmation));
   return 0;
 }
 

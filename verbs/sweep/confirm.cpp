@@ -1,0 +1,112 @@
+#include "verbs/sweep/confirm.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <unistd.h>
+
+#include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/printed.h"
+#include "base/core/terminal.h"
+#include "base/statistics/samples.h"
+#include "engine/algo/experiment.h"
+#include "engine/run/several_runs.h"
+#include "verbs/compare/groups.h"
+#include "verbs/compare/verdict.h"
+#include "verbs/notes.h"
+#include "verbs/table.h"
+#include "verbs/train/seeds.h"
+
+namespace maglev::verbs::sweep {
+namespace {
+
+constexpr double kConfidence = 0.95;
+
+std::string lock_of(const Board& board) { return board.folder() + "/confirm.lock"; }
+
+std::string figure_text(double value) { return std::isnan(value) ? "-" : printed("%.4g", value); }
+
+// settings as they lie in a file, with seeds from `first` on; where there are some, they go on
+RunOutcome train_arm(const Board& board, const std::string& settings, const std::string& folder,
+                     uint64_t first, int64_t seeds) {
+  if (is_seeds(folder)) {
+    if (const int64_t there = train::seeds_group(folder).count; there != seeds)
+      throw Error("[--confirm " + std::to_string(seeds) + "] " + folder + " holds " +
+                  std::to_string(there) + " seeds; ask for as many, or move it aside");
+    return train::resume_seeds(folder, {"jsonl"});
+  }
+  Experiment experiment(board.request().algo, board.request().env);
+  experiment.table().load(settings);
+  experiment.table().override_with("seed=" + std::to_string(first), "--confirm");
+  return train::train_seeds(experiment, {.out = folder, .count = seeds, .sinks = {"jsonl"}});
+}
+
+std::vector<std::string> row_of(const compare::Group& group, const std::string& searched) {
+  const Spread spread = spread_of(group.values, kConfidence);
+  return {group.name,
+          std::to_string(group.values.size()),
+          figure_text(spread.mean),
+          figure_text(spread.deviation),
+          figure_text(spread.interval.low) + " to " + figure_text(spread.interval.high),
+          searched};
+}
+
+}  // namespace
+
+bool is_confirmed_elsewhere(const Board& board) {
+  return path_exists(lock_of(board)) && FileLock::held(lock_of(board));
+}
+
+std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, int64_t seeds) {
+  const FileLock lock(lock_of(board));
+  const std::string folder = board.folder() + "/confirm";
+  make_dirs(folder);
+
+  // the trials had the seeds before these
+  const SweepRequest& request = board.request();
+  const uint64_t first =
+      std::strtoull(request.named.at("seed").c_str(), nullptr, 10) + uint64_t(request.seeds);
+  const std::string name = "trial " + std::to_string(best.trial.number);
+  const std::string which = "seeds " + std::to_string(first) + " to " +
+                            std::to_string(first + uint64_t(seeds) - 1) +
+                            ", which the search did not use";
+  const std::string start = folder + "/start",
+                    again = folder + "/trial-" + std::to_string(best.trial.number);
+  print_notes({"confirms " + name + " beside the settings the search began with, by " + which});
+  for (const auto& [settings, arm] :
+       {std::pair(board.folder() + "/settings.yaml", start),
+        std::pair(board.folder_of(best.trial.number) + "/settings.yaml", again)})
+    if (train_arm(board, settings, arm, first, seeds) != RunOutcome::finished) return {};
+
+  // the figure a trial's score is
+  auto groups = compare::groups_of({again, start});
+  const compare::Metric metric{.column = compare::usual_column(groups), .over = 0};
+  compare::read_values(groups, metric);
+  groups[0].name = name, groups[1].name = "where it began";
+  const auto pairs = compare::pairs_of({groups[0].values, groups[1].values}, kConfidence);
+  const auto verdict = compare::verdict_of(pairs[0], {groups[0].name, groups[0].values},
+                                           {groups[1].name, groups[1].values}, 1, kConfidence);
+  return Confirmation{
+      .about = "Confirmed with " + which + ": " + metric.column + " of each run's last row.",
+      .table = {.headings = {"settings", "seeds", "mean", "std", "95 % CI", "in the search"},
+                .rows = {row_of(groups[1], "-"), row_of(groups[0], figure_text(best.trial.score))}},
+      .verdict = verdict.text};
+}
+
+std::string text_of(const Confirmation& confirmation) {
+  std::vector<std::string> headings;
+  // all but the first are figures
+  for (const std::string& heading : confirmation.table.headings)
+    headings.push_back((headings.empty() ? "" : ">") + heading);
+  Table table(headings);
+  for (const auto& row : confirmation.table.rows) table.add(row);
+  return confirmation.about + "\n" + table.text(probe_terminal(STDOUT_FILENO)) +
+         confirmation.verdict + "\n";
+}
+
+std::vector<study::PagePart> parts_of(const Confirmation& confirmation) {
+  return {study::Heading{"Confirmation"}, study::Paragraph{confirmation.about}, confirmation.table,
+          study::Paragraph{confirmation.verdict}};
+}
+
+}  // namespace maglev::verbs::sweep
