@@ -13,6 +13,7 @@
 #include "base/core/hash.h"
 #include "engine/host/machine.h"
 #include "engine/run/checkpoint.h"
+#include "engine/run/snapshot.h"
 #include "engine/run/stored_experiment.h"
 #include "engine/train/dataset.h"
 #include "engine/train/memory_plan.h"
@@ -330,6 +331,32 @@ TEST_F(Dataset, of_several_files_is_all_of_them) {
       load_dataset(files(path_ + "," + path_), spec, plan, {.device = at::kCPU, .threads = 1});
   EXPECT_EQ(one->counters().now + 1, rows_);
   EXPECT_EQ(two->counters().end, 2 * one->counters().end);
+}
+
+TEST_F(Dataset, has_columns_that_updates_write_back_as_zeros_and_no_others) {
+  DataPlan plan{.collect_steps = 1, .columns = {{.name = "latent", .shape = {3}}}};
+  plan.replay = ReplayPlan{.length = 3};
+  const Placement here{.device = at::kCPU, .threads = 1};
+  expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, here); },
+               "columns that acting writes and no dataset has");
+  plan.columns[0].rewritten = true;
+  const auto replay = load_dataset(files(path_), experiment_->spec(), plan, here);
+  EXPECT_EQ(replay->columns().extra[0].count_nonzero().item<int64_t>(), 0);
+  EXPECT_EQ(Replay::rewritten_bytes(plan.columns), 12);
+
+  // what an update wrote back is what is saved
+  ThreadPool pool(1);
+  auto buffer = replay->make_buffer();
+  replay->sample(buffer, {.seed = 1}, pool);
+  buffer.batch.extra[0].fill_(2.f);
+  replay->put_back(buffer);
+  const int64_t written = replay->columns().extra[0].count_nonzero().item<int64_t>();
+  EXPECT_GT(written, 0);
+  const auto visit = [&](StateVisitor& v) { replay->visit_rewritten(v); };
+  const StateSnapshot snapshot(visit);
+  replay->columns().extra[0].zero_();
+  snapshot.restore(visit);
+  EXPECT_EQ(replay->columns().extra[0].count_nonzero().item<int64_t>(), written);
 }
 
 // columns of more bytes than are read at once, in pieces that end within rows' episodes

@@ -34,6 +34,10 @@ void for_columns(const std::vector<ExtraColumn>& extra, const Visit& visit, cons
     visit([&extra, c] { return "extra." + extra[c].name; }, ring.extra[c], more.extra[c]...);
 }
 
+int64_t row_bytes_of(const ExtraColumn& column) {
+  return c10::multiply_integers(column.shape) * int64_t(c10::elementSize(column.dtype));
+}
+
 int64_t slots_of(const ReplayShape& shape) {
   Replay::expect_capacity(shape);
   return shape.capacity / shape.window.rows;
@@ -243,8 +247,12 @@ void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
   visit_counters(visitor, c);
   visit_times(visitor, c.now, std::min(steps + 1, slots_));
   // updates write where they draw from, which is anywhere
-  if (steps > 0) visit_times(visitor, 0, std::min(c.now + 1, slots_), /*all=*/false);
+  if (steps > 0) visit_rewritten(visitor);
   hold(c.oldest, c.now);
+}
+
+void Replay::visit_rewritten(StateVisitor& visitor) {
+  visit_times(visitor, 0, std::min(index_.counters().now + 1, slots_), /*all=*/false);
 }
 
 void Replay::forget() {
@@ -280,11 +288,13 @@ std::vector<int64_t> Replay::column_bytes(const EnvSpec& spec,
   if (spec.action.masked) bytes.push_back(spec.action.categories());
   // is_first, terminated, truncated; reward; action
   bytes.insert(bytes.end(), {1, 1, 1, 4, 4 * spec.action.dims()});
-  for (const auto& c : columns) {
-    int64_t elements = 1;
-    for (int64_t d : c.shape) elements *= d;
-    bytes.push_back(elements * int64_t(c10::elementSize(c.dtype)));
-  }
+  for (const auto& c : columns) bytes.push_back(row_bytes_of(c));
+  return bytes;
+}
+
+int64_t Replay::rewritten_bytes(const std::vector<ExtraColumn>& columns) {
+  int64_t bytes = 0;
+  for (const auto& c : columns) bytes += c.rewritten ? row_bytes_of(c) : 0;
   return bytes;
 }
 

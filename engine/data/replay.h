@@ -97,6 +97,8 @@ class Replay {
   void visit_state(StateVisitor& visitor);
   /// Only what `steps` more steps and the updates between them will overwrite.
   void visit_ahead(StateVisitor& visitor, int64_t steps);
+  /// Only what updates write back, of all that is held.
+  void visit_rewritten(StateVisitor& visitor);
   /// Nothing before the newest row is given any more.
   void forget();
 
@@ -113,6 +115,8 @@ class Replay {
                                            const std::vector<ExtraColumn>& columns);
   /// In all of them.
   static int64_t row_bytes(const EnvSpec& spec, const std::vector<ExtraColumn>& columns);
+  /// Bytes of one row in the columns that updates write back.
+  static int64_t rewritten_bytes(const std::vector<ExtraColumn>& columns);
   /// Rows of the ring: its slots, of all environments.
   static int64_t ring_rows(const ReplayShape& shape);
   /// Bytes of the ring's observations.

@@ -279,11 +279,11 @@ ReplayShape dataset_shape(const RunOptions& run, const ReplayPlan& plan, int64_t
 
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, const Placement& placement) {
-  if (!plan.columns.empty())
-    throw Error("[dataset] the algorithm learns from columns that it adds itself ('" +
-                plan.columns[0].name +
-                "'), which no dataset has; give it an environment, or learn from the dataset with "
-                "another algorithm, such as tdmpc2");
+  if (!plan.may_learn_from_dataset())
+    throw Error(
+        "[dataset] the algorithm learns from columns that acting writes and no dataset has; give "
+        "it "
+        "an environment, or learn from the dataset with another algorithm, such as tdmpc2");
   std::vector<DatasetFile> parts;
   int64_t rows = 0;
   for (const auto& name : split_list(run.dataset, "train.dataset"))
@@ -291,9 +291,11 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
   if (parts.empty()) throw Error("[dataset] train.dataset names no file");
 
   const ReplayShape shape = dataset_shape(run, *plan.replay, rows);
-  auto replay =
-      std::make_unique<Replay>(spec, shape, std::vector<ExtraColumn>{}, placement.device,
-                               ring_memory(run, Replay::bytes(spec, shape, {}), placement));
+  auto replay = std::make_unique<Replay>(
+      spec, shape, plan.columns, placement.device,
+      ring_memory(run, Replay::bytes(spec, shape, plan.columns), placement));
+  // until an update has been there
+  for (at::Tensor& column : replay->columns().extra) column.zero_();
   int64_t begin = 0;
   for (const DatasetFile& part : parts) {
     const Batch& columns = replay->columns();

@@ -29,8 +29,9 @@ int64_t write_dataset(const std::string& path, const std::string& env, const Env
 /// The ring that `rows` rows of files fill, as of one environment row; capacities do not matter.
 ReplayShape dataset_shape(const RunOptions& run, const ReplayPlan& plan, int64_t rows);
 
-/// All rows of the files of train.dataset as one replay of dataset_shape(). Throws Error that names
-/// file and column where something does not fit `spec` or its hash.
+/// All rows of the files of train.dataset as one replay of dataset_shape(). Columns that updates
+/// write back are zero. Throws Error that names file and column where something does not fit `spec`
+/// or its hash, and where the plan adds columns that nothing writes back.
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, const Placement& placement);
 

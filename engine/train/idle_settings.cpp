@@ -17,7 +17,8 @@ bool among(std::string_view name, std::initializer_list<std::string_view> names)
 // what of an algorithm says how much is collected before it learns and how much of that is kept, by
 // the names that algorithms have for it
 bool of_collecting(std::string_view setting) {
-  return among(setting, {"capacity", "seed_steps", "update_every", "updates_per_step"});
+  return among(setting, {"capacity", "first_steps", "seed_steps", "train_ratio", "update_every",
+                         "updates_per_step"});
 }
 
 std::string network_of(const Experiment& experiment, const EnvSpec& spec) {

@@ -178,7 +178,9 @@ void add_warm_up(Planned& result, const Experiment& experiment, const Placement&
   const bool collects = plan.replay && run.dataset.empty();
   const int64_t steps = run.warmup * window.T * window.rows * placement.processes;
   if (collects && updates_due(*plan.replay, steps) == 0) return;
-  const int64_t bytes = result.state + (plan.replay ? 0 : result.memory.collected);
+  int64_t bytes = result.state + (plan.replay ? 0 : result.memory.collected);
+  // what updates write back, wherever in a dataset they draw
+  if (!run.dataset.empty()) bytes += dataset_rows(run) * Replay::rewritten_bytes(plan.columns);
   add_part(result.memory, "state before a warm-up", bytes);
   // on a processor a snapshot's memory is the system's, not the cache's of tensors
   if (placement.device.is_cpu()) result.memory.beside += bytes;

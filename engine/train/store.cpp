@@ -149,7 +149,7 @@ class ReplayStore : public Store {
   Batches batches_;
 };
 
-// nothing is collected, and nothing of it is saved: the files are there
+// nothing is collected; the files are there, so that nothing is saved but what updates wrote back
 class DatasetStore : public Store {
  public:
   DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
@@ -171,8 +171,10 @@ class DatasetStore : public Store {
   bool draws_ahead() const override { return batches_.ahead(); }
   void draw_ahead(const ReplayKey& key) override { batches_.draw_ahead(key); }
   void learned() override { batches_.put_back(); }
-  void visit_state(StateVisitor&) override {}
-  void visit_ahead(StateVisitor&, int64_t) override {}
+  void visit_state(StateVisitor& visitor) override {
+    visitor.section("replay", [&](StateVisitor& v) { replay_->visit_rewritten(v); });
+  }
+  void visit_ahead(StateVisitor& visitor, int64_t) override { visit_state(visitor); }
   Replay* replay() override { return replay_.get(); }
 
  private:

@@ -31,7 +31,7 @@ std::string learners(const Experiment& from) {
       ThreadPool pool(1);
       const DataPlan plan =
           algo.plan(experiment.algo_options(), context_of(experiment, place("cpu", 1), pool));
-      if (plan.replay && plan.columns.empty())
+      if (plan.may_learn_from_dataset())
         names += (names.empty() ? "" : ", ") + std::string(algo.name);
     } catch (const Error&) {
       // it refuses the environment
