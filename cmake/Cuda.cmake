@@ -125,7 +125,7 @@ function(maglev_cuda_source target source)
   add_custom_command(
     OUTPUT ${object}
     COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/device
-    COMMAND ${MAGLEV_NVCC} ${MAGLEV_NVCC_FLAGS} ${flags} -MD -MF ${object}.d -c ${source} -o ${object}
+    COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${MAGLEV_NVCC} ${MAGLEV_NVCC_FLAGS} ${flags} -MD -MF ${object}.d -c ${source} -o ${object}
     DEPENDS ${source} DEPFILE ${object}.d
     COMMENT "nvcc ${name}" VERBATIM)
   if(MAGLEV_DEVICE_CODE)
@@ -160,25 +160,25 @@ function(maglev_check_device_cpp)
   maglev_sources(sources engine kernels networks algos verbs)
   maglev_test_sources(tests engine kernels networks algos verbs tests)
   list(APPEND sources ${tests})
-  set(stamps)
+  set(objects)
   foreach(source IN LISTS sources)
     file(STRINGS ${source} found REGEX "MAGLEV_DEVICE_CODE([^_]|$)|kDeviceCode" LIMIT_COUNT 1)
     if(NOT found)
       continue()
     endif()
     maglev_flat_name(${source} name)
-    set(stamp ${CMAKE_BINARY_DIR}/device/${name}.checked)
+    # an object that nothing links: ccache keeps it, and not what is only parsed
+    set(object ${CMAKE_BINARY_DIR}/device/${name}.checked.o)
     add_custom_command(
-      OUTPUT ${stamp}
+      OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/device
-      COMMAND ${CMAKE_CXX_COMPILER} -std=c++20 -Wall -Wextra -Wno-missing-field-initializers -fsyntax-only
+      COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${CMAKE_CXX_COMPILER} -std=c++20 -Wall -Wextra -Wno-missing-field-initializers
               -DMAGLEV_DEVICE_CODE=1 -DC10_CUDA_NO_CMAKE_CONFIGURE_FILE -I${CMAKE_SOURCE_DIR} -I${MAGLEV_GENERATED}
               -isystem ${MAGLEV_TORCH}/include -isystem ${MAGLEV_TORCH}/include/torch/csrc/api/include
-              -isystem ${MAGLEV_CUDA_ROOT}/include -MMD -MT ${stamp} -MF ${stamp}.d ${source}
-      COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-      DEPENDS ${source} DEPFILE ${stamp}.d
+              -isystem ${MAGLEV_CUDA_ROOT}/include -MMD -MF ${object}.d -c ${source} -o ${object}
+      DEPENDS ${source} DEPFILE ${object}.d
       COMMENT "checking ${name} with device code" VERBATIM)
-    list(APPEND stamps ${stamp})
+    list(APPEND objects ${object})
   endforeach()
-  add_custom_target(cuda_check_cpp ALL DEPENDS ${stamps})
+  add_custom_target(cuda_check_cpp ALL DEPENDS ${objects})
 endfunction()

@@ -16,6 +16,7 @@
 #include "base/core/error.h"
 #include "base/env/host_envs.h"
 #include "base/picture/canvas.h"
+#include "tests/places.h"
 
 namespace maglev {
 namespace {
@@ -165,7 +166,7 @@ TEST_P(EveryEnv, gives_the_same_bits_on_every_processor) {
   HostEnvs envs(env(), 8, 1);
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx", (unsigned long long)(hash_of_run(envs, 300, 5)));
-  const std::string path = std::string(MAGLEV_ENVS) + "/" + GetParam() + "/golden";
+  const std::string path = in_checkout(std::string(MAGLEV_ENVS) + "/" + GetParam() + "/golden");
   std::string golden;
   std::ifstream(path) >> golden;
   EXPECT_EQ(hash, golden) << "where the environment is new or was changed on purpose, write "

@@ -11,6 +11,7 @@
 #include "base/core/file.h"
 #include "base/search/sampler.h"
 #include "base/statistics/distributions.h"
+#include "tests/places.h"
 
 namespace maglev::search {
 namespace {
@@ -118,8 +119,8 @@ double chance_of_being_behind(const std::vector<double>& ours, const std::vector
 }
 
 TEST(Samplers, are_no_worse_than_optunas) {
-  const auto reference =
-      nlohmann::json::parse(read_file(MAGLEV_PARITY "/optuna_reference.json", size_t(1) << 20));
+  const auto reference = nlohmann::json::parse(
+      read_file(in_checkout("tests/parity/optuna_reference.json"), size_t(1) << 20));
   for (const auto& row : reference.at("results")) {
     const std::string sampler = row.at("sampler"), name = row.at("function");
     const std::vector<double> theirs = row.at("least");

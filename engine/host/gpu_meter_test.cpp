@@ -5,10 +5,12 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/places.h"
+
 namespace maglev {
 namespace {
 
-const std::string kFakeMeters = MAGLEV_FAKE_GPU_LIBRARY;
+const std::string kFakeMeters = fake_library("gpus");
 const std::string kNvidiaPlace = "0000:17:00.0";
 
 // what is wrong with the fake libraries while it lives

@@ -4,18 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/places.h"
+
 namespace maglev {
 namespace {
 
-constexpr int64_t kGiB = int64_t(1) << 30;
-const std::string kFake = MAGLEV_FAKE_GPU_LIBRARY;
+const std::string kFake = fake_library("gpus");
 
 TEST(Gpus, nvml_tells_name_memory_capability_driver_use_and_lanes) {
   const auto gpus = probe_gpus({.nvml = kFake});
   ASSERT_EQ(gpus.size(), 1u);
   EXPECT_EQ(gpus[0].name, "Fake H100");
-  EXPECT_EQ(gpus[0].memory_total, 80 * kGiB);
-  EXPECT_EQ(gpus[0].memory_free, 70 * kGiB);
+  EXPECT_EQ(gpus[0].memory_total, int64_t(80) << 30);
+  EXPECT_EQ(gpus[0].memory_free, int64_t(70) << 30);
   EXPECT_EQ(gpus[0].capability, "9.0");
   EXPECT_EQ(gpus[0].driver, "550.54");
   EXPECT_EQ(gpus[0].busy, 97);
@@ -28,8 +29,8 @@ TEST(Gpus, rocm_smi_tells_its_own_and_what_it_lacks_stays_unknown) {
   ASSERT_EQ(gpus.size(), 2u);
   EXPECT_EQ(gpus[0].name, "Fake MI300X");
   EXPECT_EQ(gpus[1].name, "Fake MI210");
-  EXPECT_EQ(gpus[1].memory_total, 64 * kGiB);
-  EXPECT_EQ(gpus[1].memory_free, 60 * kGiB);
+  EXPECT_EQ(gpus[1].memory_total, int64_t(64) << 30);
+  EXPECT_EQ(gpus[1].memory_free, int64_t(60) << 30);
   EXPECT_EQ(gpus[0].driver, "6.3.6");
   EXPECT_TRUE(gpus[0].capability.empty());
   EXPECT_EQ(gpus[0].busy, -1);

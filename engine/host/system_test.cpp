@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/places.h"
+
 namespace maglev {
 namespace {
 
@@ -139,7 +141,7 @@ TEST(SystemProbe, gpus_come_from_the_drivers_library_or_else_its_files) {
   machine.file("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t Example GPU\n");
   ASSERT_EQ(machine.probe().gpus.size(), 1u);
   EXPECT_EQ(machine.probe().gpus[0].name, "Example GPU");
-  const System system = machine.probe({.nvml = MAGLEV_FAKE_GPU_LIBRARY});
+  const System system = machine.probe({.nvml = fake_library("gpus")});
   ASSERT_EQ(system.gpus.size(), 1u);
   EXPECT_EQ(system.gpus[0].name, "Fake H100");
   EXPECT_TRUE(mentions(system_warnings(system, 1), "Fake H100 was busy 97% of the time"));

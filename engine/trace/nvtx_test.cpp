@@ -15,11 +15,12 @@
 #include "base/trace/span.h"
 #include "base/trace/tracer.h"
 #include "engine/train/trainer.h"
+#include "tests/places.h"
 
 namespace maglev {
 namespace {
 
-#ifdef MAGLEV_FAKE_NVTX
+#ifdef MAGLEV_NVTX
 
 // what one thread was told: names of ranges, a '-' before those within others for each of these
 struct ToldThread {
@@ -29,7 +30,7 @@ struct ToldThread {
 
 // the domains' names first, then threads
 std::vector<ToldThread> told_threads(std::string& domains) {
-  void* library = dlopen(MAGLEV_FAKE_NVTX, RTLD_NOW | RTLD_NOLOAD);
+  void* library = dlopen(fake_library("nvtx").c_str(), RTLD_NOW | RTLD_NOLOAD);
   if (!library) return {};
   auto* told = reinterpret_cast<const char* (*)()>(dlsym(library, "fake_nvtx_told"));
   std::istringstream lines(told());
@@ -51,7 +52,7 @@ std::vector<ToldThread> told_threads(std::string& domains) {
 }
 
 TEST(Nvtx, hears_of_spans_on_their_threads_where_a_profiler_asks) {
-  setenv("NVTX_INJECTION64_PATH", MAGLEV_FAKE_NVTX, 1);
+  setenv("NVTX_INJECTION64_PATH", fake_library("nvtx").c_str(), 1);
   { const auto before = trace::stage("before"); }
   ASSERT_TRUE(tell_nvtx());
   ASSERT_TRUE(tell_nvtx());
@@ -73,7 +74,7 @@ TEST(Nvtx, hears_of_spans_on_their_threads_where_a_profiler_asks) {
 }
 
 TEST(Nvtx, hears_of_an_iterations_stages_beside_a_trace_of_ours) {
-  setenv("NVTX_INJECTION64_PATH", MAGLEV_FAKE_NVTX, 1);
+  setenv("NVTX_INJECTION64_PATH", fake_library("nvtx").c_str(), 1);
   ASSERT_TRUE(tell_nvtx());
   Experiment experiment("ppo", "cartpole");
   for (const char* setting : {"env.count=8", "ppo.rollout=4", "ppo.minibatch=32", "ppo.epochs=1",

@@ -24,12 +24,13 @@
 #include "kernels/noise/noise_op.h"
 #include "tests/emulation/device.h"
 #include "tests/errors.h"
+#include "tests/places.h"
 
 namespace maglev {
 namespace {
 
 const at::Device kGpu("cuda:0");
-const std::string kNccl = MAGLEV_FAKE_NCCL;
+const std::string kNccl = fake_library("nccl");
 
 // what stands in the environment while it lives
 struct Variable {

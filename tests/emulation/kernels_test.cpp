@@ -17,6 +17,7 @@
 #include "engine/device/kernel.h"
 #include "tests/emulation/counted.h"
 #include "tests/emulation/device.h"
+#include "tests/places.h"
 #include "verbs/kernels/parity.h"
 
 namespace maglev {
@@ -51,7 +52,7 @@ struct Twin {
   friend void PrintTo(const Twin& twin, std::ostream* out) { *out << twin.entry->name; }
 };
 
-const fs::path kKernels = fs::path(MAGLEV_SOURCES) / "kernels";
+const fs::path kKernels = in_checkout("kernels");
 
 std::vector<Twin> twins() {
   std::vector<Twin> all;

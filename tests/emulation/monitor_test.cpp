@@ -15,6 +15,7 @@
 #include "tests/emulation/torch_memory.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
+#include "tests/places.h"
 
 namespace maglev {
 namespace {
@@ -27,8 +28,8 @@ void make_short(Experiment& experiment) {
 }
 
 // the last row's figures of a short run, with `library` in NVML's place
-std::map<std::string, double> figures_with(const char* library) {
-  setenv("MAGLEV_NVML", library, 1);
+std::map<std::string, double> figures_with(const std::string& library) {
+  setenv("MAGLEV_NVML", library.c_str(), 1);
   Experiment experiment("ppo", "cartpole");
   make_short(experiment);
   std::map<std::string, double> figures;
@@ -44,7 +45,7 @@ std::map<std::string, double> figures_with(const char* library) {
 }
 
 TEST(Monitored, a_run_on_cuda_tells_what_its_gpu_does_where_its_driver_knows_it) {
-  auto figures = figures_with(MAGLEV_FAKE_GPU_LIBRARY);
+  auto figures = figures_with(fake_library("gpus"));
   EXPECT_DOUBLE_EQ(figures["machine/gpu_busy"], 0.2);
   EXPECT_DOUBLE_EQ(figures["machine/gpu_busy_min"], 0.1);
   EXPECT_DOUBLE_EQ(figures["machine/gpu_busy_max"], 0.3);
