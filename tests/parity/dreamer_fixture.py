@@ -488,6 +488,7 @@ def write(path, options, numbers, tensors):
 
 def main():
     torch.set_default_dtype(torch.float64)
+    torch.set_num_threads(1)
     out = pathlib.Path(sys.argv[1])
     out.mkdir(parents=True, exist_ok=True)
     for name in sys.argv[2:] or CASES:

@@ -396,6 +396,7 @@ def case(c, seed):
 
 
 def main():
+    torch.set_num_threads(1)
     folder, names = pathlib.Path(sys.argv[1]), sys.argv[2:] or list(CASES)
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
