@@ -39,7 +39,7 @@ def one_of(options, data: Path, splits: str, depth: int, exclude: bool) -> dict:
             wrong = sum(a != b for a, b in zip(steps["all"], found, strict=True))
             raise Unavailable(f"its answers to {wrong} of {len(found)} queries are others")
 
-    ours = [options.programs.engine, "prove", data, "--queries", splits, "--depth", depth, "--threads", 1, "--json"]
+    ours = [options.programs.engine, "prove", data, "--queries", splits, "--depth", depth, "threads=1", "--json"]
     ours += ["--exclude-query"] * exclude
 
     def our_sample() -> float:

@@ -40,31 +40,6 @@ bool names_device(const std::vector<std::string>& settings) {
   return std::ranges::any_of(settings, [](const auto& s) { return name_part(s) == "device"; });
 }
 
-std::optional<int64_t> threads_given(const std::vector<std::string>& settings) {
-  std::optional<int64_t> given;
-  for (const std::string& setting : settings) {
-    if (name_part(setting) != "threads") continue;
-    int64_t threads = 0;
-    OptionTable table;
-    table.add("threads", threads, "threads; 0: as many as the process may use", {.min = 0});
-    table.override_with(setting);
-    given = threads;
-  }
-  return given;
-}
-
-int64_t threads_asked(const Arguments& arguments, const std::vector<std::string>& settings) {
-  const auto flag = arguments.integer("--threads", 1, 1024), setting = threads_given(settings);
-  if (flag && setting)
-    throw Error("[command line] --threads N and threads=N say the same; give one of them");
-  return flag ? *flag : setting.value_or(0);
-}
-
-std::vector<std::string> without_threads(std::vector<std::string> settings) {
-  std::erase_if(settings, [](const auto& s) { return name_part(s) == "threads"; });
-  return settings;
-}
-
 LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
                              const std::vector<std::string>& words) {
   return load_settings(

@@ -1,7 +1,6 @@
 #pragma once
 // What a command takes that has <algorithm> <environment> [name=value ...]: the pair, and settings.
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,15 +24,6 @@ AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first = 0);
 
 /// Whether name=value `settings` say where to compute: of verbs that take a processor unless they do.
 bool names_device(const std::vector<std::string>& settings);
-
-/// What threads=N among name=value `settings` says, 0 as many as the process may use; none: it is
-/// not there. Throws Error.
-std::optional<int64_t> threads_given(const std::vector<std::string>& settings);
-/// The same of a verb that also has it as a flag, --threads N; 0 where neither was given. Throws
-/// Error where both were.
-int64_t threads_asked(const Arguments& arguments, const std::vector<std::string>& settings);
-/// `settings` without threads=N.
-std::vector<std::string> without_threads(std::vector<std::string> settings);
 
 struct LoadedSettings {
   /// The proven file, or the one for any environment, as it is found from the checkout; empty: there

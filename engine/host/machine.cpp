@@ -8,7 +8,9 @@
 #include <torch/cuda.h>
 
 #include "base/config/choice.h"
+#include "base/config/options.h"
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "base/core/thread_pool.h"
 #include "engine/device/device.h"
 #include "engine/host/cpu_cache.h"
@@ -89,6 +91,19 @@ Placement part_of(const Placement& whole, const std::string& device, int64_t pro
                 std::to_string(seen.cuda) + "; use processes=" + std::to_string(seen.cuda) +
                 " or fewer");
   return part;
+}
+
+std::optional<int64_t> take_threads(std::vector<std::string>& settings) {
+  std::optional<int64_t> given;
+  for (const std::string& setting : settings) {
+    if (name_part(setting) != "threads") continue;
+    OptionTable table;
+    table.add("threads", given.emplace(), "threads; 0: as many as the process may use",
+              {.min = 0, .max = 1024});
+    table.override_with(setting);
+  }
+  std::erase_if(settings, [](const auto& s) { return name_part(s) == "threads"; });
+  return given;
 }
 
 Placement place(const std::string& device, int64_t threads, std::optional<Precision> precision) {

@@ -58,6 +58,10 @@ at::Device choose_device(const std::string& name, const SeenDevices& seen, std::
 Placement place(const std::string& device, int64_t threads,
                 std::optional<Precision> precision = {});
 
+/// Takes threads=N out of name=value `settings`: N, 0 as many as this process may use; none: it is
+/// not there. Throws Error.
+std::optional<int64_t> take_threads(std::vector<std::string>& settings);
+
 /// The part of `whole` that the first of `processes` processes of this machine has: a share of its
 /// threads, and where each has a GPU the first one. Throws Error where these are too few, or
 /// `device` asked for one by its index.

@@ -38,5 +38,17 @@ TEST(Device, that_is_not_there_is_refused_with_those_that_are) {
     EXPECT_TRUE(contains(refused(wrong, kTwo), "must be auto, cpu, cuda or cuda:<index>")) << wrong;
 }
 
+TEST(Threads, are_taken_out_of_settings) {
+  std::vector<std::string> settings{"env.size=3", "threads=2", "ppo.lr=1"};
+  EXPECT_EQ(take_threads(settings), std::optional<int64_t>(2));
+  EXPECT_EQ(settings, (std::vector<std::string>{"env.size=3", "ppo.lr=1"}));
+  EXPECT_EQ(take_threads(settings), std::nullopt);
+  EXPECT_TRUE(contains(error_of([] {
+                         std::vector<std::string> wrong{"threads=-1"};
+                         take_threads(wrong);
+                       }),
+                       "threads must be in [0, 1024], got '-1'"));
+}
+
 }  // namespace
 }  // namespace maglev

@@ -100,9 +100,10 @@ Game game_of(const Experiment& experiment, const Placement& placement, ThreadPoo
 
 GivenSettings sorted_settings(const std::string& where, const std::vector<std::string>& settings,
                               const std::vector<std::string>& players) {
-  GivenSettings sorted;
-  for (const std::string& setting : settings)
-    (setting.starts_with("env.") ? sorted.env : sorted.acting).push_back(setting);
+  std::vector<std::string> others = settings;
+  GivenSettings sorted{.threads = take_threads(others)};
+  for (std::string& setting : others)
+    (setting.starts_with("env.") ? sorted.env : sorted.acting).push_back(std::move(setting));
   if (sorted.acting.empty()) return sorted;
   // what may be said of the policies that play
   std::vector<std::string> names;
@@ -112,17 +113,18 @@ GivenSettings sorted_settings(const std::string& where, const std::vector<std::s
         if (std::ranges::find(names, name) == names.end()) names.push_back(std::move(name));
   for (const std::string& setting : sorted.acting)
     if (std::ranges::find(names, name_part(setting)) == names.end())
-      throw Error(
-          "[" + where + "] only env.* settings" +
-          (names.empty() ? "" : " and those that say how a policy acts (" + joined(names) + ")") +
-          " may be given, got '" + setting + "'" +
-          did_you_mean(near_names(name_part(setting), names)));
+      throw Error("[" + where + "] only env.* settings" +
+                  (names.empty() ? " and threads=N"
+                                 : ", threads=N and those that say how a policy acts (" +
+                                       joined(names) + ")") +
+                  " may be given, got '" + setting + "'" +
+                  did_you_mean(near_names(name_part(setting), names)));
   return sorted;
 }
 
 OpenGame::OpenGame(const EnvEntry& env, const GivenSettings& settings, int64_t rows)
     : params_(env, settings.env),
-      placement_(place("auto", settings.threads)),
+      placement_(place("auto", settings.threads.value_or(0))),
       pool_(placement_.threads),
       game_{.env = env,
             .params = params_.get(),

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,11 +37,11 @@ Game as_trained(Game game);
 /// Settings that are given beside players: what the environment is, and how policies of runs act.
 struct GivenSettings {
   std::vector<std::string> env, acting;
-  int64_t threads = 0;    ///< 0: as many as the process may use
-  float temperature = 1;  ///< of what policies of runs draw
+  std::optional<int64_t> threads = {};  ///< 0: as many as the process may use; none: not given
+  float temperature = 1;                ///< of what policies of runs draw
 };
-/// Sorts name=value. One that is no env.* says how a policy acts (OptionTable::acting) of a run among
-/// `players`, names as of make_player. Throws Error that begins with `[where]`.
+/// Sorts name=value: env.*, threads=N, and what says how a policy acts (OptionTable::acting) of a
+/// run among `players`, names as of make_player. Throws Error that begins with `[where]`.
 GivenSettings sorted_settings(const std::string& where, const std::vector<std::string>& settings,
                               const std::vector<std::string>& players);
 

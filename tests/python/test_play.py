@@ -45,6 +45,15 @@ def test_recordings_hold_every_step_and_both_formats_the_same_picture(engine, tm
     assert {(247, 249, 251), (235, 98, 53), (70, 130, 190), (20, 20, 20)} <= colours
 
 
+def test_a_match_is_the_same_for_any_number_of_threads(engine):
+    words = ("play", "hockey_duel", "weak", "random", "--fast", "env.max_steps=40")
+    told = [engine(*words, threads) for threads in ("threads=1", "threads=2")]
+    assert told[0].returncode == 0 and "return of weak" in told[0].stdout, told[0].stderr
+    assert told[0].stdout == told[1].stdout
+    wrong = engine(*words, "threads=-1")
+    assert wrong.returncode == 2 and "threads must be in [0, 1024], got '-1'" in wrong.stderr
+
+
 def with_path(folder):
     return {"PATH": f"{folder}:/usr/bin:/bin"}
 

@@ -181,7 +181,7 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
     folder, _ = study
     seeds, run = folder / "proxy", folder / "ground_truth" / "seed-2"
     how = ["--eval-envs", 32, "--eval-steps", 64]
-    done = engine("study", "judge", seeds, run, *how, "--json")
+    done = engine("study", "judge", seeds, run, *how, "--json", "threads=1")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["protocol"] == json.loads((folder / "study.json").read_text())["protocol"]
@@ -193,9 +193,10 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
     assert report["figures"][str(seeds)]["sampled"] == results["proxy"]["sampled"]
 
     page = tmp_path / "page.md"
-    done = engine("study", "judge", run, *how, "--report", page, "env.poison_energy=-3")
+    done = engine("study", "judge", run, *how, "--report", page, "env.poison_energy=-3", "threads=1")
     assert done.returncode == 0 and "mean life" in done.stdout and "little food, much poison" in done.stdout
-    assert "env.poison_energy=-3" in page.read_text() and (tmp_path / "page_survival.svg").exists()
+    assert "env.poison_energy=-3" in page.read_text() and "threads=" not in page.read_text()
+    assert (tmp_path / "page_survival.svg").exists()
 
 
 @pytest.mark.parametrize(
@@ -204,6 +205,7 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
         (["judge"], "expects runs"),
         (["judge", "nowhere"], "nowhere"),
         (["judge", "RUN", "--seeds", 2], "--seeds is of a study"),
+        (["judge", "RUN", "threads=-1"], "threads must be in [0, 1024]"),
         (["judge", "RUN", "env.energy=frozen"], "env.energy is set where survival is judged"),
         (["goodhart", "--json"], "--json is of judge"),
         (["goodhart", "proxy"], "expects one study, got also 'proxy'"),

@@ -486,7 +486,7 @@ def test_a_ranking_is_traced_and_is_the_same(engine, judged, tmp_path):
 
 
 def test_proofs_are_traced(engine, judged, tmp_path):
-    _, stages = work_of(engine, tmp_path / "all.json", "prove", "countries_s1", "--queries", "test", "--threads", 2)
+    _, stages = work_of(engine, tmp_path / "all.json", "prove", "countries_s1", "--queries", "test", "threads=2")
     assert {"data", "index", "search"} <= set(stages)
     query = "locatedInCR(country_003, X)"
     _, stages = work_of(engine, tmp_path / "policy.json", "prove", judged / "proves", query, "--search", "policy")

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <unistd.h>
 #include <utility>
 
@@ -16,6 +17,7 @@
 #include "base/core/terminal.h"
 #include "base/core/words.h"
 #include "base/trace/span.h"
+#include "engine/host/machine.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/player.h"
 #include "engine/play/quantiliser.h"
@@ -33,7 +35,6 @@
 #include "verbs/notes.h"
 #include "verbs/play/temperature.h"
 #include "verbs/recording.h"
-#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
 #include "verbs/train/seed_runs.h"
@@ -253,6 +254,12 @@ nlohmann::json asked_of(const EvalRequest& request) {
   return asked;
 }
 
+/// Those in which it was judged, where there are any: threads change nothing of what is found.
+void add_settings(nlohmann::json& report, std::vector<std::string> settings) {
+  take_threads(settings);
+  if (!settings.empty()) report["settings"] = settings;
+}
+
 /// What people see: a line on what was judged, and the table.
 void show(const std::string& what, const EvalResults& results, const EvalOptions& options) {
   std::printf("%s\n", what.c_str());
@@ -353,14 +360,13 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
 
   // the environment may be asked to differ from training, e.g. env.energy=true, or to lie elsewhere,
   // and a policy to act otherwise, e.g. tdmpc2.iterations=3
-  const auto threads = threads_given(traced.settings());
-  const GivenSettings given = sorted_settings("eval", without_threads(traced.settings()), {folder});
+  const GivenSettings given = sorted_settings("eval", traced.settings(), {folder});
   print_notes(run_notes(folder, traced.settings()));
   auto judged = experiment_of(folder);
   for (const auto& setting : given.env) judged->table().override_with(setting);
   std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
-  own.insert(own.end(), given.acting.begin(), given.acting.end());
-  if (threads) own.push_back("threads=" + std::to_string(*threads));
+  std::ranges::remove_copy_if(traced.settings(), std::back_inserter(own),
+                              [](const auto& s) { return s.starts_with("env."); });
   RunPolicy run(folder, named.checkpoint, own);
   const Experiment& trained = run.experiment();
   std::unique_ptr<Animation> drawn;
@@ -370,9 +376,7 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};
   report["asked"] = asked_of(request);
-  // threads change nothing of what is found
-  if (const auto asked = without_threads(traced.settings()); !asked.empty())
-    report["settings"] = asked;
+  add_settings(report, traced.settings());
   const auto share = arguments.number("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
   if (share) report["quantile"] = *share, report["base"] = *base_folder;
@@ -468,8 +472,7 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
   if (arguments.has("--overwrite") && !arguments.has("--trace"))
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  GivenSettings given = sorted_settings("eval", without_threads(traced.settings()), {name});
-  given.threads = threads_given(traced.settings()).value_or(0);
+  const GivenSettings given = sorted_settings("eval", traced.settings(), {name});
   const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
   print_notes(idle_notes(name, given.acting));
@@ -490,7 +493,7 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
       all.push_back({name_of(mode), make_player(name, game_at(temperature), mode), temperature});
     }
   nlohmann::json report = {{"environment", entry.name}, {"player", name}};
-  if (!traced.settings().empty()) report["settings"] = traced.settings();
+  add_settings(report, traced.settings());
   const EvalResults results = judge(all, game, request);
   report["results"] = results.rows;
   if (arguments.has("--json")) print(report.dump(2) + "\n");

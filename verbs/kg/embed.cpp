@@ -16,7 +16,6 @@
 #include "engine/embeddings/complex.h"
 #include "engine/host/machine.h"
 #include "verbs/kg/part.h"
-#include "verbs/settings.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
 
@@ -52,7 +51,8 @@ RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
 int embed(const Arguments& arguments) {
   const auto file = arguments.output("--out");
   if (!file) throw Error("[kg embed] --out FILE is missing: where the vectors go");
-  const auto other = without_threads(arguments.settings());
+  std::vector<std::string> other = arguments.settings();
+  const auto threads = take_threads(other);
   if (!other.empty())
     throw Error("[kg embed] did not expect '" + other[0] + "'; of settings there is threads=N");
   ComplexOptions options;
@@ -64,8 +64,7 @@ int embed(const Arguments& arguments) {
   options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
 
   claim_threads();
-  ThreadPool pool(place("cpu", threads_asked(arguments, arguments.settings())).threads,
-                  [] { at::set_num_threads(1); });
+  ThreadPool pool(place("cpu", threads.value_or(0)).threads, [] { at::set_num_threads(1); });
   const datalog::Graph& graph = datalog::open_graph(arguments.positional()[0]);
   const datalog::Dataset& data = graph.dataset;
   double told = steady_s();
@@ -121,8 +120,6 @@ Part embed_part() {
                      {"--lr", "X", "step size of Adagrad (default 0.1)"},
                      {"--n3", "X", "weight of the nuclear 3-norm (default 0.005)"},
                      {"--seed", "S", "of first weights and order (default 0)"},
-                     {"--threads", "N",
-                      "threads=N (default: all); the vectors are the same for any number"},
                      {"--overwrite", "", "FILE is replaced where it is there already"}},
            .least = 1,
            .most = 1,

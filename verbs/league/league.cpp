@@ -115,9 +115,7 @@ int run(const std::vector<std::string>& words) {
        .settings = true});
   if (arguments.help()) return arguments.print_help();
   const auto& names = arguments.positional();
-  for (const auto& setting : arguments.settings())
-    if (!setting.starts_with("env."))
-      throw Error("[league] only env.* settings may be given, got '" + setting + "'");
+  const GivenSettings settings = sorted_settings("league", arguments.settings(), {});
   if (names.size() == 1) {
     for (const EnvEntry& env : env_table())
       if (names[0] == env.name && !is_run(names[0]))
@@ -135,7 +133,7 @@ int run(const std::vector<std::string>& words) {
     throw Error("[league] a tournament wants an environment and two players at least, got " +
                 names[0] + " and " + names[1]);
   TournamentRequest request{.env = names[0],
-                            .settings = arguments.settings(),
+                            .settings = settings,
                             .players = {names.begin() + 1, names.end()},
                             .json = arguments.has("--json")};
   request.games = arguments.integer("--games", 1, 1'000'000).value_or(request.games);
@@ -147,13 +145,14 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "league",
-          .summary = "a self-play run's opponents and their ratings; a tournament of players",
-          .usage =
-              "league <run> | <environment> <player> <player> ... [env.setting=value ...]\n"
-              "  a player is a scripted one, random, the folder of a run or "
-              "<folder>@<checkpoint>",
-          .run = run};
+  return {
+      .name = "league",
+      .summary = "a self-play run's opponents and their ratings; a tournament of players",
+      .usage =
+          "league <run> | <environment> <player> <player> ... [env.setting=value ...] [threads=N]\n"
+          "  a player is a scripted one, random, the folder of a run or "
+          "<folder>@<checkpoint>",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::league

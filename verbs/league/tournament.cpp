@@ -112,7 +112,7 @@ int play_tournament(const TournamentRequest& request) {
   const EnvEntry& env = find_env(request.env);
   check(request, env);
   claim_threads();
-  const OpenGame open(env, {.env = request.settings}, kMostEvalEnvs);
+  const OpenGame open(env, request.settings, kMostEvalEnvs);
   const Game& game = open.game();
   std::vector<std::unique_ptr<Player>> players;
   for (const std::string& name : request.players)

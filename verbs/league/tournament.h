@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/play/player.h"
+
 namespace maglev {
 
 struct TournamentRequest {
   std::string env;
-  std::vector<std::string> settings;  ///< env.name=value
-  std::vector<std::string> players;   ///< two at least, by name, each another one
-  int64_t games = 100;                ///< of each pair; half of them with each as first agent
+  GivenSettings settings;
+  std::vector<std::string> players;  ///< two at least, by name, each another one
+  int64_t games = 100;               ///< of each pair; half of them with each as first agent
   uint64_t seed = 1'000'003;
   bool json = false;
 };

@@ -382,7 +382,8 @@ VerbEntry entry() {
           "  a run plays on its own environment; a player is one of the environment's "
           "scripted ones, the folder of a run, random or human (by keyboard, where actions are "
           "continuous);\n"
-          "  settings: env.*, and those that say how a policy acts (\"acting\" in train --help)",
+          "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in train "
+          "--help)",
       .run = run};
 }
 

@@ -14,6 +14,7 @@
 #include "base/datalog/dataset.h"
 #include "base/datalog/search.h"
 #include "base/trace/span.h"
+#include "engine/host/machine.h"
 #include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -54,7 +55,6 @@ Grammar grammar() {
                     {"--exclude-query", "", "the query is not a fact, even where it is one"},
                     {"--queries", "SPLITS",
                      "instead of a query: which of train, valid, test (with commas) are provable"},
-                    {"--threads", "N", "threads=N, for --queries (default: all)"},
                     {"--out", "DIR",
                      "of --queries: the graph with the steps found as its depths, a folder that "
                      "env.data takes"},
@@ -95,8 +95,8 @@ datalog::Dataset data_of(const std::string& name, const std::vector<std::string>
   return datalog::open_dataset(data->plain());
 }
 
-/// A flag that would be without effect is a mistake.
-void expect_flags(const Arguments& arguments) {
+/// What would be without effect is a mistake: a flag, or threads=N where it was given.
+void expect_flags(const Arguments& arguments, bool threads) {
   const auto refuse = [&](const char* flag, const char* why) {
     if (arguments.has(flag)) throw Error(std::string("[prove] ") + flag + " " + why);
   };
@@ -105,8 +105,7 @@ void expect_flags(const Arguments& arguments) {
          {"--search", "--select", "--nodes", "--seconds", "--width", "--most", "--trees", "--html"})
       refuse(flag, "goes with a query; --queries answers all of them exhaustively");
   } else {
-    refuse("--threads", "goes with --queries; one query is searched by one thread");
-    if (threads_given(arguments.settings()))
+    if (threads)
       throw Error("[prove] threads=N goes with --queries; one query is searched by one thread");
     refuse("--out", "goes with --queries, whose depths it keeps");
   }
@@ -163,11 +162,12 @@ int run(const std::vector<std::string>& words) {
   if (splits.has_value() == (arguments.positional().size() == 2))
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
-  expect_flags(arguments);
   Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
-  const datalog::Dataset data =
-      data_of(arguments.positional()[0], without_threads(traced.settings()));
-  print_notes(run_notes(arguments.positional()[0], traced.settings()));
+  std::vector<std::string> settings = traced.settings();
+  const auto threads = take_threads(settings);
+  expect_flags(arguments, threads.has_value());
+  const datalog::Dataset data = data_of(arguments.positional()[0], settings);
+  print_notes(run_notes(arguments.positional()[0], settings));
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
@@ -190,7 +190,7 @@ int run(const std::vector<std::string>& words) {
         answer_all(data, {.splits = *splits,
                           .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
                           .exclude_query = arguments.has("--exclude-query"),
-                          .threads = threads_asked(arguments, traced.settings())});
+                          .threads = threads.value_or(0)});
     print(arguments.has("--json") ? answers_json(data, answers)
                                   : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
     if (folder)
@@ -207,8 +207,7 @@ int run(const std::vector<std::string>& words) {
     if (!is_run(name))
       throw Error("[prove] --search policy needs a run's folder in the place of " + name);
     run = std::make_unique<RunPolicy>(name, arguments.value("--checkpoint").value_or("latest"),
-                                      traced.settings(),
-                                      names_device(traced.settings()) ? "" : "cpu");
+                                      settings, names_device(settings) ? "" : "cpu");
     policy.emplace(run->experiment(), run->policy(), run->placement().device);
   }
   const auto page = arguments.output("--html");
@@ -229,7 +228,7 @@ VerbEntry entry() {
       .summary = "prove a query from a knowledge graph, or say why it cannot be proved",
       .usage =
           "prove <data> <query> [flags]\n       maglev prove <data> --queries SPLITS "
-          "[flags]\n\n"
+          "[threads=N] [flags]\n\n"
           "<data> is a data set's name (family), a folder of one, or a run on kg (env.data=FOLDER "
           "where that has moved).\nA query is uncle(ann, bob), or uncle(ann, X) for all who "
           "are one: names with a capital letter are variables\nunless the data knows them. "

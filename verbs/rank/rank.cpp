@@ -315,7 +315,6 @@ void expect_flags(const Arguments& arguments, const std::vector<std::string>& se
       throw Error(std::string("[rank] ") + flag + " is of a run's proofs, and " + name +
                   " is no run; train one with `maglev train ppo kg env.data=" + name + "`");
   for (const auto& setting : settings) {
-    if (setting.starts_with("threads=")) continue;
     if (!of_run)
       throw Error("[rank] " + setting + " is a setting of a run, and " + name + " is none");
     if (!setting.starts_with("env.") && !setting.starts_with("device="))
@@ -353,12 +352,13 @@ RankedData::RankedData(const Arguments& arguments, const std::vector<std::string
     : name(arguments.positional()[0]) {
   const bool of_run = is_run(name);
   if (!of_run) graph = &graph_of(name);
-  expect_flags(arguments, settings, of_run);
+  std::vector<std::string> others = settings;
+  const auto asked = take_threads(others);
+  expect_flags(arguments, others, of_run);
   print_notes(run_notes(name, settings));
   if (!of_run) {
     claim_threads();
-    threads.emplace(place("cpu", threads_given(settings).value_or(0)).threads,
-                    [] { at::set_num_threads(1); });
+    threads.emplace(place("cpu", asked.value_or(0)).threads, [] { at::set_num_threads(1); });
     return;
   }
   policy.emplace(name, arguments.value("--checkpoint").value_or("latest"), settings,

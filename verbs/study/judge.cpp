@@ -9,6 +9,7 @@
 #include "base/core/error.h"
 #include "base/core/shell_word.h"
 #include "base/core/terminal.h"
+#include "engine/host/machine.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
@@ -51,6 +52,7 @@ std::unique_ptr<Ground> ground_of(const std::string& run, const JudgeRequest& re
                 " was trained on " + experiment->env().name + "; ./maglev eval " + shell_word(run) +
                 " judges it");
   const GivenSettings given = sorted_settings("study", request.settings, {run});
+  if (given.threads) experiment->run.threads = *given.threads;
   std::vector<std::string> settings = survival_settings();
   settings.insert(settings.end(), given.env.begin(), given.env.end());
   auto ground = std::make_unique<Ground>(std::move(experiment), settings);
@@ -58,6 +60,7 @@ std::unique_ptr<Ground> ground_of(const std::string& run, const JudgeRequest& re
   return ground;
 }
 
+/// What judges them again, on however many threads.
 std::string judge_command(const JudgeRequest& request) {
   std::string text = "./maglev study judge";
   for (const std::string& name : request.runs) text += " " + shell_word(name);
@@ -66,7 +69,9 @@ std::string judge_command(const JudgeRequest& request) {
     text += " --eval-envs " + std::to_string(request.protocol.envs);
   if (request.protocol.steps != usual.steps)
     text += " --eval-steps " + std::to_string(request.protocol.steps);
-  for (const std::string& setting : request.settings) text += " " + shell_word(setting);
+  std::vector<std::string> settings = request.settings;
+  take_threads(settings);
+  for (const std::string& setting : settings) text += " " + shell_word(setting);
   return text;
 }
 

@@ -11,7 +11,7 @@ namespace maglev::verbs::study {
 struct JudgeRequest {
   std::vector<std::string> runs;  ///< a run, RUN@CHECKPOINT, or a folder of seeds, which is one row
   Protocol protocol = {};
-  std::vector<std::string> settings = {};  ///< env.*, and those that say how a policy acts
+  std::vector<std::string> settings = {};  ///< as of sorted_settings
   bool json = false;
   std::string report = {};  ///< path without .md of a page; empty: none
 };

@@ -11,10 +11,10 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/terminal.h"
+#include "engine/host/machine.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
-#include "verbs/settings.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
@@ -81,13 +81,13 @@ int run(const std::vector<std::string>& words) {
   const std::string& folder = arguments.positional()[0];
   const std::string which = arguments.value("--checkpoint").value_or("latest");
   const std::vector<std::string>& settings = arguments.settings();
-  const auto other = without_threads(settings);
+  std::vector<std::string> other = settings;
+  take_threads(other);
   if (!other.empty())
     throw Error(
         "[verify] a run is checked as it was trained: of settings only threads=N may be "
         "given, got '" +
         other[0] + "'");
-  threads_given(settings);
   // a folder that is no run is a mistake; a run that cannot be loaded is not as it should be
   const auto experiment = experiment_of(folder);
   std::optional<RunPolicy> policy;
