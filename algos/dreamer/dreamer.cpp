@@ -151,6 +151,8 @@ AlgoEntry entry() {
       .exported = {.note = "its state is drawn in every mode: give uniform numbers in (0, 1) as "
                            "noise, and 1 as is_first where an episode begins",
                    .amplifies = true},
+      .serves_for = {{{"dqn", "ddqn", "c51", "qrdqn", "iqn", "rainbow"},
+                      "learns categories from a replay"}},
       .small = {.env = "pendulum",
                 .settings = {"env.count=8", "dreamer.deter=16", "dreamer.hidden=8",
                              "dreamer.classes=4", "dreamer.depth=2", "dreamer.units=8",

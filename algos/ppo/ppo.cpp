@@ -109,6 +109,8 @@ AlgoEntry entry() {
           return "fully connected networks learn on panels of 64 rows";
         return options.idle(setting, context.spec);
       },
+      .serves_for = {{{"a2c", "a3c", "trpo", "reinforce", "impala", "appo"},
+                      "learns from its own steps, any actions"}},
       .small = {.env = "cartpole",
                 .settings = {"env.count=24", "ppo.rollout=16", "ppo.minibatch=96", "ppo.epochs=2",
                              "ppo.network.hidden=[16]", "ppo.lr_end=0.1"}}};

@@ -122,6 +122,11 @@ AlgoEntry entry() {
                    .note = "the policy prior's mean; planning is not exported, so that such a "
                            "policy is tdmpc2.mpc=false",
                    .amplifies = true},
+      .serves_for = {{{"sac", "ddpg", "td3", "tqc", "redq", "droq", "crossq", "mpo"},
+                      "learns continuous actions from a replay"},
+                     {{"muzero", "efficientzero", "alphazero"},
+                      "plans continuous actions in a model, and dreamer learns any actions in "
+                      "one"}},
       .small = {.env = "pendulum",
                 .settings = {"env.count=8", "tdmpc2.enc_dim=32", "tdmpc2.mlp_dim=32",
                              "tdmpc2.latent_dim=16", "tdmpc2.num_q=2", "tdmpc2.samples=24",

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <initializer_list>
 
 #include "base/config/choice.h"
 #include "base/core/error.h"
@@ -54,34 +53,15 @@ std::string joined_notes(const std::string& first, const std::string& second) {
 
 namespace {
 
-/// Algorithms of other libraries, and which of ours does what they are for.
-struct OtherAlgorithm {
-  std::initializer_list<std::string_view> theirs;
-  std::string_view ours;
-  const char* purpose;
-};
-
 // what to take in place of one that is not here; empty: nobody knows it
 std::string answer_to_algorithm(std::string_view name) {
-  static const OtherAlgorithm table[] = {
-      {{"sac", "ddpg", "td3", "tqc", "redq", "droq", "crossq", "mpo"},
-       "tdmpc2",
-       "learns continuous actions from a replay"},
-      {{"dqn", "ddqn", "c51", "qrdqn", "iqn", "rainbow"},
-       "dreamer",
-       "learns categories from a replay"},
-      {{"a2c", "a3c", "trpo", "reinforce", "impala", "appo"},
-       "ppo",
-       "learns from its own steps, any actions"},
-      {{"muzero", "efficientzero", "alphazero"},
-       "tdmpc2",
-       "plans continuous actions in a model, and dreamer learns any actions in one"}};
   std::string word(name);
   for (char& c : word) c = char(std::tolower(static_cast<unsigned char>(c)));
-  for (const OtherAlgorithm& row : table)
-    if (std::ranges::find(row.theirs, word) != row.theirs.end())
-      return std::string(name) + " is not here; " + std::string(row.ours) + " " + row.purpose +
-             " (./maglev train " + std::string(row.ours) + " ENVIRONMENT)";
+  for (const AlgoEntry& ours : algo_table())
+    for (const ServesFor& other : ours.serves_for)
+      if (std::ranges::find(other.theirs, word) != other.theirs.end())
+        return std::string(name) + " is not here; " + ours.name + " " + other.purpose +
+               " (./maglev train " + ours.name + " ENVIRONMENT)";
   return "";
 }
 

@@ -179,6 +179,13 @@ struct ExportRule {
   bool amplifies = false;
 };
 
+/// Algorithms of other libraries, as their users write them in small letters, that an algorithm of
+/// ours does the work of.
+struct ServesFor {
+  std::vector<std::string_view> theirs;
+  const char* purpose;  ///< what ours does of it, said behind its name: "learns from its steps"
+};
+
 struct AlgoEntry {
   const char* name;
   const char* summary;
@@ -210,6 +217,8 @@ struct AlgoEntry {
   std::unique_ptr<Imagination> (*make_imagination)(const void* options,
                                                    const AlgoContext& context) = nullptr;
   ExportRule exported = {};
+  /// Whose users are told to take it instead.
+  std::vector<ServesFor> serves_for = {};
   SmallRun small = {};
   /// It reads tensors where the host does: trainers refuse another device.
   bool cpu_only = false;

@@ -51,6 +51,9 @@ TEST(Experiment, an_algorithm_of_another_library_is_answered_with_ours) {
       "tdmpc2 ENVIRONMENT)");
   EXPECT_TRUE(contains(answer("dqn"), "; dreamer ")) << answer("dqn");
   EXPECT_TRUE(contains(answer("a2c"), "; ppo ")) << answer("a2c");
+  EXPECT_EQ(answer("MuZero"),
+            "[algo] MuZero is not here; tdmpc2 plans continuous actions in a model, and dreamer "
+            "learns any actions in one (./maglev train tdmpc2 ENVIRONMENT)");
   EXPECT_TRUE(contains(answer("ppoo"), "did you mean ppo")) << answer("ppoo");
 }
 
