@@ -79,7 +79,8 @@ endif()
 # what keeps an operation's bits those of the CPU: no multiplication and addition in one rounding. A kernel that promises
 # a tolerance instead says so in a file nvcc.txt of its folder, whose flags, one a line, take the place of these
 set(MAGLEV_NVCC_EXACT --fmad=false)
-set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off -I${CMAKE_SOURCE_DIR})
+set(MAGLEV_NVCC_FLAGS -std=c++20 -O2 --expt-relaxed-constexpr -Xcompiler -fPIC,-ffp-contract=off
+    -I${CMAKE_SOURCE_DIR} -I${MAGLEV_GENERATED})
 # what is only checked is so by the newest, whose instructions are all there
 set(built_for ${MAGLEV_CUDA_ARCHITECTURES})
 if(NOT MAGLEV_DEVICE_CODE)
@@ -98,7 +99,7 @@ endif()
 function(maglev_flat_name source out)
   string(REPLACE ${CMAKE_BINARY_DIR}/ "" name ${source})
   string(REPLACE ${CMAKE_SOURCE_DIR}/ "" name ${name})
-  string(REGEX REPLACE "[/.]" "_" name ${name})
+  string(REGEX REPLACE "[^A-Za-z0-9_]" "_" name ${name})
   set(${out} ${name} PARENT_SCOPE)
 endfunction()
 
@@ -138,7 +139,9 @@ endfunction()
 
 # every .cu of kernels/ and base/, and the CUDA runtime
 function(maglev_device_code target)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/base/*.cu)
+  maglev_places(places kernels base)
+  list(TRANSFORM places APPEND /*.cu)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${places})
   foreach(source IN LISTS sources)
     maglev_cuda_source(${target} ${source})
   endforeach()

@@ -10,8 +10,9 @@ endif()
 
 # `target`: the emulator's sources, given, and every .cu of the tree and of each environment that was built
 function(maglev_emulated_device target)
-  file(GLOB_RECURSE device_code CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/*.cu ${CMAKE_SOURCE_DIR}/base/*.cu
-       ${CMAKE_SOURCE_DIR}/tests/emulation/*.cu)
+  maglev_places(places kernels base tests/emulation)
+  list(TRANSFORM places APPEND /*.cu)
+  file(GLOB_RECURSE device_code CONFIGURE_DEPENDS ${places})
   get_property(environments GLOBAL PROPERTY MAGLEV_DEVICE_ENVIRONMENTS)
   list(TRANSFORM environments PREPEND ${MAGLEV_GENERATED}/env_)
   list(TRANSFORM environments APPEND .cu)

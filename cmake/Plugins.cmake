@@ -4,20 +4,84 @@ include_guard()
 
 set(MAGLEV_GENERATED ${CMAKE_BINARY_DIR}/generated)
 
+set(MAGLEV_PLUGINS "" CACHE STRING "Folders beside this one whose envs/, networks/, algos/, ... are built in too")
+
+# folders that plug-ins lie in, here and in the folders of MAGLEV_PLUGINS
+set(MAGLEV_PLUGIN_ROOMS envs kernels sinks networks algos verbs)
+
+# all that the given paths stand for: that of this checkout, and those of MAGLEV_PLUGINS where it is of a room of plug-ins
+function(maglev_places out)
+  list(JOIN MAGLEV_PLUGIN_ROOMS "|" rooms)
+  set(places)
+  foreach(path IN LISTS ARGN)
+    list(APPEND places ${CMAKE_SOURCE_DIR}/${path})
+    if(path MATCHES "^(${rooms})(/|$)")
+      list(TRANSFORM MAGLEV_PLUGINS APPEND /${path} OUTPUT_VARIABLE theirs)
+      list(APPEND places ${theirs})
+    endif()
+  endforeach()
+  set(${out} "${places}" PARENT_SCOPE)
+endfunction()
+
+# the folder of a plug-in by its path, "envs/x", in the checkout or in one of MAGLEV_PLUGINS
+function(maglev_place out path)
+  maglev_places(places ${path})
+  foreach(place IN LISTS places)
+    if(EXISTS ${place})
+      set(${out} ${place} PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# What lies in the rooms of MAGLEV_PLUGINS as links of one tree in generated/, where `#include "envs/x/x.h"` finds it with
+# the flags that all have, so that another list compiles nothing anew but what is in it. A name is one plug-in's.
+function(maglev_link_plugins)
+  foreach(room IN LISTS MAGLEV_PLUGIN_ROOMS)
+    # links are removed, never what they lead to
+    file(GLOB links LIST_DIRECTORIES true ${MAGLEV_GENERATED}/${room}/*)
+    foreach(link IN LISTS links)
+      if(IS_SYMLINK ${link})
+        file(REMOVE ${link})
+      endif()
+    endforeach()
+    foreach(folder IN LISTS MAGLEV_PLUGINS)
+      if(NOT IS_ABSOLUTE ${folder} OR NOT IS_DIRECTORY ${folder})
+        message(FATAL_ERROR "MAGLEV_PLUGINS: ${folder} is no folder; each is named by its absolute path")
+      endif()
+      file(GLOB names CONFIGURE_DEPENDS LIST_DIRECTORIES true RELATIVE ${folder}/${room} ${folder}/${room}/*)
+      list(FILTER names INCLUDE REGEX "^[A-Za-z][A-Za-z0-9_]*(\\.h|\\.cuh)?$")
+      foreach(name IN LISTS names)
+        set(mine ${folder}/${room}/${name})
+        set(link ${MAGLEV_GENERATED}/${room}/${name})
+        foreach(other ${CMAKE_SOURCE_DIR}/${room}/${name} ${CMAKE_SOURCE_DIR}/tests/${room}/${name} ${link})
+          if(EXISTS ${other})
+            file(REAL_PATH ${other} other)
+            message(FATAL_ERROR "MAGLEV_PLUGINS: ${mine} and ${other} have one name; give yours another")
+          endif()
+        endforeach()
+        file(MAKE_DIRECTORY ${MAGLEV_GENERATED}/${room})
+        file(CREATE_LINK ${mine} ${link} SYMBOLIC)
+      endforeach()
+    endforeach()
+  endforeach()
+endfunction()
+maglev_link_plugins()
+
 # every .cpp file below the given folders, at any depth, but tests
 function(maglev_sources out)
-  list(TRANSFORM ARGN APPEND "/*.cpp" OUTPUT_VARIABLE patterns)
-  list(TRANSFORM patterns PREPEND ${CMAKE_SOURCE_DIR}/)
-  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  maglev_places(places ${ARGN})
+  list(TRANSFORM places APPEND "/*.cpp")
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${places})
   list(FILTER found EXCLUDE REGEX "_test\\.cpp$")
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
 
 # the tests that lie beside the code of the given folders, but of environments that are left out
 function(maglev_test_sources out)
-  list(TRANSFORM ARGN APPEND "/*_test.cpp" OUTPUT_VARIABLE patterns)
-  list(TRANSFORM patterns PREPEND ${CMAKE_SOURCE_DIR}/)
-  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${patterns})
+  maglev_places(places ${ARGN})
+  list(TRANSFORM places APPEND "/*_test.cpp")
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${places})
   get_property(left_out GLOBAL PROPERTY MAGLEV_LEFT_OUT_ENVIRONMENTS)
   foreach(name IN LISTS left_out)
     list(FILTER found EXCLUDE REGEX "/envs/${name}/")
@@ -42,7 +106,9 @@ endfunction()
 
 # names of the folders of `dir` that hold at least one file matching `pattern`
 function(maglev_folders dir pattern out)
-  file(GLOB files CONFIGURE_DEPENDS LIST_DIRECTORIES false ${CMAKE_SOURCE_DIR}/${dir}/*/${pattern})
+  maglev_places(places ${dir})
+  list(TRANSFORM places APPEND /*/${pattern})
+  file(GLOB files CONFIGURE_DEPENDS LIST_DIRECTORIES false ${places})
   set(names)
   foreach(file IN LISTS files)
     get_filename_component(folder ${file} DIRECTORY)
@@ -108,7 +174,9 @@ static KernelEntry built(KernelEntry row, bool cuda) {
 ")
   set(rows)
   foreach(name IN LISTS names)
-    file(GLOB twins CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/kernels/${name}/*.cu)
+    maglev_places(places kernels/${name})
+    list(TRANSFORM places APPEND /*.cu)
+    file(GLOB twins CONFIGURE_DEPENDS ${places})
     set(cuda false)
     if(MAGLEV_DEVICE_CODE AND twins)
       set(cuda true)
@@ -143,7 +211,8 @@ endfunction()
 # `libraries` to link, or `missing` to the name of what was not found: then the environment is left out, and who asks for
 # it is told so, with what `install` says to do.
 function(maglev_environment_libraries target dir name)
-  set(file ${CMAKE_SOURCE_DIR}/${dir}/${name}/libraries.cmake)
+  maglev_place(folder ${dir}/${name})
+  set(file ${folder}/libraries.cmake)
   if(NOT EXISTS ${file})
     return()
   endif()
@@ -188,7 +257,10 @@ function(maglev_environments target dir)
     endforeach()
     maglev_sources(sources ${dir}/${name})
     target_sources(${target} PRIVATE ${sources})
-    set(header ${CMAKE_SOURCE_DIR}/${dir}/${name}/${name}.h)
+    maglev_place(folder ${dir}/${name})
+    set(header ${folder}/${name}.h)
+    # a message of the compiler names a file where it lies
+    string(REPLACE ${CMAKE_SOURCE_DIR}/ "" included ${header})
     file(STRINGS ${header} host_only REGEX "bool kHostOnly = true;" LIMIT_COUNT 1)
     if(host_only)
       set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
@@ -202,7 +274,7 @@ function(maglev_environments target dir)
     endif()
     set(file ${MAGLEV_GENERATED}/env_${name}.cpp)
     maglev_write(${file} "// Written by CMake from ${dir}/${name}/. The environment is struct maglev::${type}.
-#include \"${dir}/${name}/${name}.h\"
+#include \"${included}\"
 #include \"base/env/batch_cpu.h\"
 
 namespace maglev::envs::${name} {
@@ -221,7 +293,7 @@ ${cuda_rows}  return row;
     set_property(GLOBAL APPEND PROPERTY MAGLEV_DEVICE_ENVIRONMENTS ${name})
     set(cuda_file ${MAGLEV_GENERATED}/env_${name}.cu)
     maglev_write(${cuda_file} "// Written by CMake from ${dir}/${name}/.
-#include \"${dir}/${name}/${name}.h\"
+#include \"${included}\"
 #include \"base/env/batch_cuda.cuh\"
 
 namespace maglev::envs::${name} {

@@ -16,7 +16,8 @@ function(maglev_room source out)
   set(${out} ${room} PARENT_SCOPE)
 endfunction()
 
-# groups the given sources of `target`: those of a room in even shares. Sources with flags of their own stay alone.
+# groups the given sources of `target`: those of a room in even shares. Sources with flags of their own stay alone, and so
+# do those of MAGLEV_PLUGINS, whose names are theirs.
 function(maglev_unity target)
   if(NOT MAGLEV_UNITY)
     return()
@@ -25,6 +26,9 @@ function(maglev_unity target)
   set(rooms)
   foreach(source IN LISTS ARGN)
     maglev_room(${source} room)
+    if(room STREQUAL "..")
+      continue()
+    endif()
     list(APPEND rooms ${room})
     list(APPEND sources_${room} ${source})
   endforeach()

@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
+#include "base/core/version.h"
 #include "base/env/host_envs.h"
 #include "base/picture/canvas.h"
 #include "tests/places.h"
@@ -161,12 +163,19 @@ TEST_P(EveryEnv, repeats_itself_with_the_same_seed_and_not_with_another) {
 }
 
 // the hash of a run lies beside the environment, in its folder's file `golden`
+std::string golden_of(const std::string& name) {
+  for (const PluginFolder& plugins : plugin_folders())
+    if (const std::string folder = std::string(plugins.path) + "/envs/" + name; path_exists(folder))
+      return folder + "/golden";
+  return in_checkout(std::string(MAGLEV_ENVS) + "/" + name + "/golden");
+}
+
 TEST_P(EveryEnv, gives_the_same_bits_on_every_processor) {
   if (env().library) GTEST_SKIP() << "its bits are those of " << env().library;
   HostEnvs envs(env(), 8, 1);
   char hash[17];
   std::snprintf(hash, sizeof hash, "%016llx", (unsigned long long)(hash_of_run(envs, 300, 5)));
-  const std::string path = in_checkout(std::string(MAGLEV_ENVS) + "/" + GetParam() + "/golden");
+  const std::string path = golden_of(GetParam());
   std::string golden;
   std::ifstream(path) >> golden;
   EXPECT_EQ(hash, golden) << "where the environment is new or was changed on purpose, write "

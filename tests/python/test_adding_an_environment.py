@@ -46,7 +46,7 @@ def test_the_example_environment_trains(examples, tmp_path):
     assert rows[-1]["events/slips_per_1k"] == pytest.approx(100, abs=40)
 
 
-def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
+def test_a_copied_folder_is_found_by_the_build(home, tmp_path, tmp_path_factory):
     for part in PARTS:
         source = home / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / part)
@@ -61,6 +61,11 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         "find_library(MAGLEV_ABSENT absent_library)\n"
         "if(NOT MAGLEV_ABSENT)\n  set(missing libabsent)\nendif()\n"
     )
+    # and one that lies in no checkout
+    mine = tmp_path_factory.mktemp("my project")
+    text = (tmp_path / "examples" / "envs" / "corridor" / "corridor.h").read_text()
+    (mine / "envs" / "lane").mkdir(parents=True)
+    (mine / "envs" / "lane" / "lane.h").write_text(text.replace("struct Corridor", "struct Lane"))
     cmake = shutil.which("cmake", path=f"{home / '.venv' / 'bin'}:{os.environ['PATH']}")
     ninja = shutil.which("ninja", path=f"{home / '.venv' / 'bin'}:{os.environ['PATH']}")
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
@@ -96,6 +101,7 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
         "-DMAGLEV_TRAIN=OFF",
         "-DMAGLEV_CUDA=OFF",
         "-DMAGLEV_MUJOCO=/nowhere",
+        f"-DMAGLEV_PLUGINS={mine}",
         "-DCMAKE_BUILD_TYPE=Release",
         *launcher,
     )
@@ -110,6 +116,7 @@ def test_a_copied_folder_is_found_by_the_build(home, tmp_path):
     assert "corridor" in throughput("corridor", "length=5")
     assert "maze" in throughput("maze", "side=20")
     assert "dispatch" in throughput("dispatch", "queues=5")
+    assert "lane" in throughput("lane", "length=5")
     table = (build / "generated" / "env_throughput_env_table.cpp").read_text()
     assert "envs::maze::" in table and "absent" not in table and "dmc" not in table
     for name, message in {

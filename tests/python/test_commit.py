@@ -35,9 +35,10 @@ class Checkout:
         self.git("commit", "-m", "more")
         return self.git("rev-parse", "HEAD")[:12]
 
-    def built(self, **env):
-        """What a build now names."""
-        words = ["-D", f"SOURCES={self.folder}", "-D", f"OUT={self.out}", "-P", self.script]
+    def built(self, *plugins, **env):
+        """What a build with these folders of plug-ins now names."""
+        words = ["-D", f"SOURCES={self.folder}", f"-DPLUGINS={';'.join(map(str, plugins))}"]
+        words += ["-D", f"OUT={self.out}", "-P", self.script]
         subprocess.run([self.cmake, *words], check=True, env={**os.environ, **env})
         return re.search(r'kEngineCommit = "(.*)";', self.out.read_text())[1]
 
@@ -70,6 +71,24 @@ def test_what_no_program_is_made_of_is_no_change(checkout, name):
     commit = checkout.commit()
     checkout.write(name, "mine")
     assert checkout.built() == commit
+
+
+def test_a_build_names_the_commits_of_its_plug_ins(checkout, tmp_path, home):
+    checkout.commit()
+    mine, without = Checkout(tmp_path / "mine", home), tmp_path / "no checkout"
+    mine.git("init")
+    commit = mine.commit()
+    (tmp_path / "no checkout").mkdir()
+
+    def named():
+        checkout.built(mine.folder, without, GIT_CEILING_DIRECTORIES=str(tmp_path))
+        return re.findall(r'PluginFolder\{R"\((.*)\)", "(.*)"\}', checkout.out.read_text())
+
+    assert named() == [(str(mine.folder), commit), (str(without), "")]
+    mine.write("envs/mine/mine.h")
+    assert named()[0][1] == commit + "+changes"
+    checkout.built()
+    assert "array<PluginFolder, 0>" in checkout.out.read_text()
 
 
 def test_nothing_is_written_while_the_commit_is_the_same(checkout):
