@@ -9,6 +9,7 @@
 #include "base/config/options.h"
 #include "base/core/error.h"
 #include "base/core/split.h"
+#include "base/core/version.h"
 #include "verbs/hardware.h"
 #include "verbs/notes.h"
 
@@ -16,6 +17,14 @@ namespace maglev {
 namespace {
 
 constexpr std::string_view kProfile = "+hardware=";
+
+// whose configs/ may have proven settings: those of plug-ins before the checkout's
+std::vector<std::string> configured_folders(const std::string& home) {
+  std::vector<std::string> folders;
+  for (const PluginFolder& plugins : plugin_folders()) folders.emplace_back(plugins.path);
+  folders.push_back(home);
+  return folders;
+}
 
 }  // namespace
 
@@ -50,8 +59,9 @@ LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
                              const std::vector<std::string>& words) {
   const std::string home = home_folder();
   LoadedSettings loaded;
-  const std::string proven = files.bare ? "" : experiment.load_proven(home);
+  const std::string proven = files.bare ? "" : experiment.load_proven(configured_folders(home));
   if (!proven.empty()) loaded.proven = std::filesystem::relative(proven, home).string();
+  if (loaded.proven.starts_with("..")) loaded.proven = proven;
   if (std::filesystem::path(proven).stem() == kAnyEnvironment)
     loaded.notes.push_back(std::string("no settings are proven for ") + experiment.algo().name +
                            " on " + experiment.env().name + ": it begins with those of " +

@@ -26,8 +26,8 @@ AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first = 0);
 bool names_device(const std::vector<std::string>& settings);
 
 struct LoadedSettings {
-  /// The proven file, or the one for any environment, as it is found from the checkout; empty: there
-  /// is neither.
+  /// The proven file, or the one for any environment, as it is found from the checkout, of plug-ins
+  /// elsewhere its whole path; empty: there is neither.
   std::string proven;
   std::vector<std::string> notes;  ///< lines for people
 };

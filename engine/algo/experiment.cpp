@@ -144,14 +144,15 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   table_.section(algo_->name, [&](OptionTable& t) { algo_->describe(t, algo_options_.get()); });
 }
 
-std::string Experiment::load_proven(const std::string& home) {
-  const auto folder = std::filesystem::path(home) / "configs" / algo_->name;
-  for (const char* name : {env_->name, kAnyEnvironment}) {
-    const auto path = folder / (std::string(name) + ".yaml");
-    if (!std::filesystem::exists(path)) continue;
-    table_.load(path.string(), Origin::proven);
-    return path.string();
-  }
+std::string Experiment::load_proven(const std::vector<std::string>& folders) {
+  for (const char* name : {env_->name, kAnyEnvironment})
+    for (const std::string& folder : folders) {
+      const auto path =
+          std::filesystem::path(folder) / "configs" / algo_->name / (std::string(name) + ".yaml");
+      if (!std::filesystem::exists(path)) continue;
+      table_.load(path.string(), Origin::proven);
+      return path.string();
+    }
   return "";
 }
 

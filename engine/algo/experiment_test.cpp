@@ -34,11 +34,26 @@ TEST(Experiment, begins_with_the_file_of_its_environment_or_with_that_of_any) {
   for (const auto& [env, file, rollout] :
        {std::tuple{"cartpole", "cartpole.yaml", "32"}, {"pendulum", "any.yaml", "64"}}) {
     Experiment experiment("ppo", env);
-    EXPECT_EQ(experiment.load_proven(home), home + "/configs/ppo/" + file);
+    EXPECT_EQ(experiment.load_proven({home}), home + "/configs/ppo/" + file);
     EXPECT_EQ(experiment.table().find("ppo.rollout")->text(), rollout);
     EXPECT_EQ(experiment.table().find("ppo.rollout")->origin, Origin::proven);
   }
-  EXPECT_EQ(Experiment("dreamer", "cartpole").load_proven(home), "");
+  EXPECT_EQ(Experiment("dreamer", "cartpole").load_proven({home}), "");
+}
+
+TEST(Experiment, begins_with_the_file_of_the_first_folder_that_has_one_for_its_environment) {
+  const std::string home = test_folder() + "/of_two", mine = home + "/mine";
+  for (const auto& [folder, name] :
+       {std::pair{mine, "pendulum"}, {mine, "any"}, {home, "pendulum"}, {home, "cartpole"}}) {
+    std::filesystem::create_directories(folder + "/configs/ppo");
+    std::ofstream(folder + "/configs/ppo/" + name + ".yaml") << "ppo: {rollout: 32}\n";
+  }
+  const auto loaded = [&](const char* env) {
+    return Experiment("ppo", env).load_proven({mine, home});
+  };
+  EXPECT_EQ(loaded("pendulum"), mine + "/configs/ppo/pendulum.yaml");
+  EXPECT_EQ(loaded("cartpole"), home + "/configs/ppo/cartpole.yaml");
+  EXPECT_EQ(loaded("acrobot"), mine + "/configs/ppo/any.yaml");
 }
 
 TEST(Experiment, an_algorithm_of_another_library_is_answered_with_ours) {

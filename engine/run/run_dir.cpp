@@ -252,6 +252,7 @@ void RunDir::write_status(RunStatus s) const {
                    {"message", s.message},
                    {"bound_by", s.bound_by}};
   if (std::isfinite(s.return_mean)) json["return_mean"] = s.return_mean;
+  if (!s.plugins.empty()) json["plugins"] = s.plugins;
   write_atomic(path_ + "/run.json",
                json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
@@ -277,6 +278,7 @@ void add_row(std::string& text, const char* what, const std::string& value) {
 void add_versions(std::string& text, const Reproduce& how) {
   add_row(text, "maglev", how.engine_version);
   add_row(text, "git commit", how.git_commit);
+  add_row(text, "plug-ins", how.plugins);
   add_row(text, "torch", how.torch_version);
   add_row(text, "device", how.device);
   add_row(text, "threads", how.threads > 0 ? std::to_string(how.threads) : "");
@@ -360,7 +362,8 @@ RunStatus read_status(const std::string& run) {
          .host = json.at("host"),
          .message = json.at("message"),
          .bound_by = json.value("bound_by", ""),
-         .env_title = json.value("env_title", json.at("env").get<std::string>())};
+         .env_title = json.value("env_title", json.at("env").get<std::string>()),
+         .plugins = json.value("plugins", "")};
   } catch (const OrderedJson::exception&) {
     throw Error("[" + path +
                 "] is not the status of a run; it is written anew when the run is continued");

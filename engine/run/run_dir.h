@@ -37,12 +37,14 @@ struct RunStatus {
   /// `env` with which of many it is, for people: "gymnasium CartPole-v1" (env_title.h). As `env`
   /// where an earlier version did not say.
   std::string env_title = {};
+  std::string plugins = {};  ///< MAGLEV_PLUGINS of the program that trains it
 };
 
 /// What reproduce.md tells; what is empty is left out. Machine facts are added by write_reproduce.
 struct Reproduce {
   std::vector<std::string> command;  ///< argv
   std::string seed = {}, engine_version = {}, git_commit = {}, torch_version = {}, device = {};
+  std::string plugins = {};  ///< folders of plug-ins beside the checkout, with their commits
   int threads = 0;  ///< of each process
   int64_t processes = 1, machines = 1;
 };

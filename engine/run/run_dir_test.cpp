@@ -62,6 +62,19 @@ TEST_F(Runs, a_title_names_a_folder) {
   EXPECT_TRUE(run.path().ends_with("-ppo-gymnasium-ALE_Breakout-v5-1")) << run.path();
 }
 
+TEST_F(Runs, folders_of_plug_ins_are_kept) {
+  RunDir run = create("x");
+  RunStatus with = status("running", 1e9);
+  with.plugins = "/a:/b";
+  run.write_status(with);
+  EXPECT_EQ(read_status(run.path()).plugins, "/a:/b");
+  run.write_status(status("running", 1e9));
+  EXPECT_EQ(read_status(run.path()).plugins, "");
+  run.write_reproduce({.command = {"./maglev", "train"}, .plugins = "/a (77d0a4e), /b"});
+  EXPECT_TRUE(
+      contains(read_file(run.path() + "/reproduce.md", 1 << 16), "- plug-ins: /a (77d0a4e), /b\n"));
+}
+
 TEST_F(Runs, an_environments_title_is_kept_and_is_its_name_where_nobody_said) {
   RunDir run = create("x");
   run.write_status(status("running", 1e9));

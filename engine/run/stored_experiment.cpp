@@ -10,6 +10,7 @@
 #include "base/core/words.h"
 #include "base/env/env_params.h"
 #include "engine/data/vec_env.h"
+#include "engine/host/build_text.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 
@@ -53,15 +54,29 @@ std::string named_by(const std::vector<std::string>& settings) {
   return joined(paths.empty() ? names : paths, " or ");
 }
 
+// those of a run, which may have been trained with plug-ins that this build lacks
+std::unique_ptr<Experiment> of_names(const std::string& algo, const std::string& env,
+                                     const std::string& plugins) {
+  try {
+    return std::make_unique<Experiment>(algo, env);
+  } catch (const Error& e) {
+    if (plugins.empty()) throw;
+    const std::string ours = plugins_named();
+    throw Error(std::string(e.what()) + "; the run was made with MAGLEV_PLUGINS=" + plugins +
+                ", this program " + (ours.empty() ? "without" : "with MAGLEV_PLUGINS=" + ours));
+  }
+}
+
 // algorithm and environment of a run: as its status says, else as its newest checkpoint does
 std::unique_ptr<Experiment> with_defaults(const std::string& folder,
                                           const CheckpointIdentity& newest) {
+  RunStatus status;
   try {
-    const RunStatus status = read_status(folder);
-    return std::make_unique<Experiment>(status.algo, status.env);
+    status = read_status(folder);
+    return of_names(status.algo, status.env, status.plugins);
   } catch (const Error&) {
     if (newest.algo.empty()) throw;
-    return std::make_unique<Experiment>(newest.algo, newest.env);
+    return of_names(newest.algo, newest.env, status.plugins);
   }
 }
 

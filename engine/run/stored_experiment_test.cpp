@@ -121,5 +121,19 @@ TEST_F(StoredRun, without_checkpoints_has_its_file_alone) {
   EXPECT_TRUE(contains(error_of([&] { stored_experiment(folder_); }), "not valid YAML"));
 }
 
+TEST_F(StoredRun, whose_environment_is_gone_says_with_which_plug_ins_it_was_made) {
+  write_atomic(folder_ + "/run.json",
+               R"({"algo": "ppo", "env": "gone", "state": "stopped", "steps": 0,
+                   "total_steps": 1, "return_mean": null, "started": 0, "ended": 0, "updated": 0,
+                   "pid": 0, "host": "", "message": "", "plugins": "/home/me/mine"})");
+  CheckpointStore(folder_, 0)
+      .save({.algo = "ppo", .env = "gone", .options_yaml = config_, .step = step_},
+            [](StateVisitor&) {});
+  const std::string text = error_of([&] { stored_experiment(folder_); });
+  EXPECT_TRUE(contains(text, "'gone'")) << text;
+  EXPECT_TRUE(contains(text, "the run was made with MAGLEV_PLUGINS=/home/me/mine, this program"))
+      << text;
+}
+
 }  // namespace
 }  // namespace maglev

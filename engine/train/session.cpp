@@ -21,6 +21,7 @@
 #include "engine/algo/micro_batch.h"
 #include "engine/device/device.h"
 #include "engine/device/refusal.h"
+#include "engine/host/build_text.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/env_title.h"
 #include "engine/train/first_update.h"
@@ -152,7 +153,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
              .steps = trainer.step(),
              .total_steps = options().steps,
              .started = double(std::time(nullptr)),
-             .env_title = env_title(experiment)};
+             .env_title = env_title(experiment),
+             .plugins = plugins_named()};
   if (resumed_at >= 0) {
     try {
       status_.started = read_status(dir.path()).started;

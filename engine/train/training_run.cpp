@@ -17,6 +17,7 @@
 #include "base/env/env_params.h"
 #include "base/metrics/writer.h"
 #include "engine/algo/micro_batch.h"
+#include "engine/host/build_text.h"
 #include "engine/play/league.h"
 #include "engine/run/checkpoint.h"
 #include "engine/run/checkpoint_store.h"
@@ -57,6 +58,7 @@ Reproduce reproduce_of(const Trainer& trainer, const RunRequest& request) {
           .git_commit = kEngineCommit,
           .torch_version = TORCH_VERSION,
           .device = trainer.placement().device.str(),
+          .plugins = plugins_text(),
           .threads = trainer.placement().threads,
           .processes = trainer.placement().processes,
           .machines = trainer.placement().machines};

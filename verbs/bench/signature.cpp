@@ -17,7 +17,7 @@ std::vector<Signature> signatures(int64_t updates, const std::string& home) {
   std::vector<Signature> all;
   for (const AlgoEntry& algo : algo_table()) {
     Experiment experiment(algo.name, kEnvironment);
-    experiment.load_proven(home);
+    experiment.load_proven({home});
     Trainer trainer(experiment, place("cpu", 1, Precision::fp32));
     while (trainer.updates() < updates && !trainer.done()) trainer.iterate();
     all.push_back({algo.name, state_hash([&](StateVisitor& v) { trainer.visit_state(v); })});

@@ -142,7 +142,7 @@ struct Proven {
   Proven(const AlgoEntry& algo, const std::string& home,
          const std::vector<std::string>& settings = {})
       : experiment(algo.name, kTrained) {
-    experiment.load_proven(home);
+    experiment.load_proven({home});
     experiment.table().override_with("train.steps=1000000000000");  // more than any measurement
     for (const std::string& setting : settings) experiment.table().override_with(setting);
     experiment.settle();

@@ -14,6 +14,7 @@
 #include "base/core/printed.h"
 #include "base/core/version.h"
 #include "base/core/words.h"
+#include "engine/host/build_text.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::doctor {
@@ -138,8 +139,12 @@ Section machine_section(const System& system) {
 Section build_section(const Build& build) {
   return {"build",
           {{"maglev",
-            {{"version", build.version}, {"type", build.type}, {"optimised", build.optimised}},
-            build.version + ", " + build.type + (build.optimised ? "" : ", not optimised")},
+            {{"version", build.version},
+             {"type", build.type},
+             {"optimised", build.optimised},
+             {"plugins", build.plugins}},
+            build.version + ", " + build.type + (build.optimised ? "" : ", not optimised") +
+                (build.plugins.empty() ? "" : ", plug-ins of " + build.plugins)},
            {"compiler", build.compiler, build.compiler},
            {"torch",
             {{"version", build.torch},
@@ -220,6 +225,7 @@ Build probe_build() {
     build.torch_cuda = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   }
   build.cuda_devices = int(torch::cuda::device_count());
+  build.plugins = plugins_text();
   return build;
 }
 

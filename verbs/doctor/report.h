@@ -38,6 +38,7 @@ struct Build {
   std::string torch, torch_cuda,
       torch_kernels;     ///< torch_cuda: "" when torch has none; torch_kernels: e.g. "AVX2"
   int cuda_devices = 0;  ///< that torch sees
+  std::string plugins;   ///< plugins_text()
 };
 Build probe_build();
 

@@ -52,6 +52,13 @@ TEST(DoctorReport, says_what_a_run_uses_and_why) {
     EXPECT_TRUE(says(text, line)) << line << text;
 }
 
+TEST(DoctorReport, plug_ins_of_other_folders_are_told) {
+  Build build = cpu_build();
+  build.plugins = "/home/me/mine (77d0a4e)";
+  const std::string text = report_text(make_report(roomy(), build, placement()), {.columns = 120});
+  EXPECT_TRUE(says(text, "0.1.0, Release, plug-ins of /home/me/mine (77d0a4e)\n")) << text;
+}
+
 TEST(DoctorReport, json_has_every_fact_of_the_text) {
   Report report = make_report(roomy(), cpu_build(), placement());
   add_settings(report, {{"threads_an_operation", "1", Origin::automatic}},
