@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from typing import Iterator
 
 from launcher.console import (
     BUILD,
@@ -29,6 +30,7 @@ from launcher.console import (
     write_json,
 )
 from launcher.environment import BY_CHOICE
+from launcher.plugins import ROOMS, keep_folders, kept_folders, plugin_folders, plugin_rooms
 from launcher.system_packages import has_python_headers
 
 ENGINE = "maglev-engine"
@@ -82,11 +84,10 @@ def build_jobs() -> int:
 
 def engine_sources() -> list[Path]:
     """What a fresh engine compiles, but for a few generated files."""
-    rooms = ("base", "envs", "kernels", "sinks", "engine", "networks", "algos", "verbs")
     return [
         path
-        for room in rooms
-        for path in (HOME / room).rglob("*.cpp")
+        for room in (HOME / "base", HOME / "engine", *plugin_rooms(*ROOMS))
+        for path in room.rglob("*.cpp")
         if not path.name.endswith("_test.cpp")
     ]
 
@@ -102,22 +103,32 @@ def time_left(done: int, total: int, elapsed_s: float) -> float:
     return (total - done) * (known + elapsed_s) / (STEPS_TO_TRUST + done)
 
 
-def source_fingerprint() -> str:
-    """Changes when a file that a build may read is edited, added or removed, or is committed: the
-    engine names its commit."""
-    entries = [output_of("git", "-C", str(HOME), "rev-parse", "HEAD")]
-    for folder, folders, files in os.walk(HOME):
-        top = folder == str(HOME)
+def file_stamps(root: Path, left_out: tuple[str, ...] = ()) -> Iterator[str]:
+    """A line for each file below `root`, another once it is edited; none of its folders `left_out`."""
+    for folder, folders, files in os.walk(root):
+        top = folder == str(root)
         folders[:] = [
             name
             for name in folders
-            if name[0] != "." and name != "__pycache__" and not (top and name in ("runs", "docs"))
+            if name[0] != "." and name != "__pycache__" and not (top and name in left_out)
         ]
         for name in files:
             path = os.path.join(folder, name)
             with contextlib.suppress(OSError):
                 status = os.stat(path)
-                entries.append(f"{path} {status.st_mtime_ns} {status.st_size}")
+                yield f"{path} {status.st_mtime_ns} {status.st_size}"
+
+
+def source_fingerprint() -> str:
+    """Changes when a file that a build may read is edited, added or removed, or is committed: the
+    engine names its commit, and those of its plug-ins."""
+    plugins = plugin_folders()
+    entries = [output_of("git", "-C", root, "rev-parse", "HEAD") for root in (str(HOME), *plugins)]
+    entries += file_stamps(HOME, left_out=("runs", "docs"))
+    # what else lies in a folder of plug-ins may be much, and is no source
+    for folder in plugins:
+        for room in ROOMS:
+            entries += file_stamps(Path(folder) / room)
     return digest(*sorted(entries))
 
 
@@ -129,6 +140,7 @@ def build_is_current(preset: str, target: str, fingerprint: str, configuration: 
     state = read_json(build_state_file(preset))
     return (
         state.get("configuration") == configuration
+        and state.get("plugins", []) == plugin_folders() == kept_folders()
         and fingerprint in (state.get(target), state.get("all"))
         and (target != ENGINE or (BUILD / preset / ENGINE).exists())
         and (target != MODULE or any((BUILD / preset / "python").glob("_engine*")))
@@ -183,6 +195,8 @@ def fail_build(lines: list[str], what: str, log: Path):
 
 def build(preset: str, target: str, setup: dict, fast: bool):
     """Brings `target` up to date; `fast` trusts an unchanged source tree. The lock is held."""
+    plugins = plugin_folders()
+    keep_folders(plugins)
     fingerprint = source_fingerprint()
     arguments, configuration = configuration_of(preset, setup)
     if fast and build_is_current(preset, target, fingerprint, configuration):
@@ -194,19 +208,30 @@ def build(preset: str, target: str, setup: dict, fast: bool):
     env = build_environment()
     started = time.monotonic()
     with open(log_path, "w") as log:
-        if state.get("configuration") != configuration or not (folder / "CMakeCache.txt").exists():
-            build_state_file(preset).unlink(missing_ok=True)
+        configured = (
+            state.get("configuration") == configuration and (folder / "CMakeCache.txt").exists()
+        )
+        if not configured or state.get("plugins", []) != plugins:
+            # what is not finished is done again; other plug-ins alone compile nothing else anew
+            if configured:
+                write_json(build_state_file(preset), {**state, "plugins": None})
+            else:
+                build_state_file(preset).unlink(missing_ok=True)
             screen.show(f"configuring {preset}")
-            status, lines = run_logged(
-                [setup["cmake"], "--fresh", "--preset", preset, *arguments], log, env=env
-            )
+            words = [] if configured else ["--fresh"]
+            words += ["--preset", preset, *arguments, f"-DMAGLEV_PLUGINS={';'.join(plugins)}"]
+            status, lines = run_logged([setup["cmake"], *words], log, env=env)
             if status != 0:
                 begin = next(
                     (i for i, line in enumerate(lines) if line.startswith("CMake Error")), 0
                 )
                 fail_build(lines[begin:], "CMake's configuration", log_path)
             launcher = next(word for word in arguments if "COMPILER_LAUNCHER=" in word)
-            state = {"configuration": configuration, "ccache": launcher.split("=")[1]}
+            state = {
+                "configuration": configuration,
+                "ccache": launcher.split("=")[1],
+                "plugins": plugins,
+            }
             write_json(build_state_file(preset), state)
 
         messages = []

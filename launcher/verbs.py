@@ -37,6 +37,7 @@ from launcher.environment import (
     setup_is_current,
     torch_version,
 )
+from launcher.plugins import NAMED, keep_folders, plugin_folders, plugin_rooms
 from launcher.system_packages import has_python_headers, install_python_headers
 
 LAUNCHER_VERBS = ("setup", "build", "test", "python", "sync", "clean", "help")
@@ -63,6 +64,7 @@ environment
   MAGLEV_MUJOCO=DIR                use this mujoco package (.../site-packages/mujoco) and install none
   MAGLEV_GYMNASIUM=DIR             use this gymnasium package (.../site-packages/gymnasium) and install none
   MAGLEV_PYKEEN=DIR                use this pykeen package (.../site-packages/pykeen) and install none
+  MAGLEV_PLUGINS=DIR[:DIR...]      build the plug-ins of these folders too (DIR/envs, ...), from now on; empty: none
   MAGLEV_TORCH_INDEX=URL           one more package index for torch, e.g. one of CPU builds
   MAGLEV_CMAKE_ARGS="-DX=Y ..."    further arguments for CMake
   MAGLEV_JOBS=N                    compile jobs (default: usable processors, bounded by memory)
@@ -124,7 +126,8 @@ def engine_environment(preset: str) -> dict:
 
 def engine_verbs() -> list[str]:
     """A folder with sources in verbs/ is a verb; a word of C++ has _ behind it there."""
-    return sorted({path.parent.name.rstrip("_") for path in HOME.glob("verbs/*/*.cpp")})
+    found = [path for room in plugin_rooms("verbs") for path in room.glob("*/*.cpp")]
+    return sorted({path.parent.name.rstrip("_") for path in found})
 
 
 def show_version() -> int:
@@ -218,9 +221,10 @@ def clean(arguments: list[str]) -> int:
         for path in BUILD.iterdir():
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
-            elif path.name != "lock":
+            elif path.name not in ("lock", NAMED.name):
                 path.unlink()
         if everything:
+            NAMED.unlink(missing_ok=True)
             shutil.rmtree(VENV, ignore_errors=True)
             shutil.rmtree(HOME / ".carry", ignore_errors=True)
     return 0
@@ -324,6 +328,7 @@ def main(arguments: list[str]) -> int:
     if verb == "setup":
         expect_none(verb, rest)
         with locked():
+            keep_folders(plugin_folders())
             setup = ensure_setup(whole=True)
         screen.say(f"set up: torch {torch_version(Path(setup['torch']))[0]} from {setup['torch']}")
         return 0

@@ -19,7 +19,8 @@ FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-gymnasium", "-
 STUBS = {
     "g++": 'case "$*" in *-dumpversion*) echo 12;; *) cat >/dev/null;; esac',
     "cmake": 'case "$1" in --version) echo "cmake version 3.25.1"; exit;; esac\n'
-    'echo "cmake $*" >>"$CALLS"; mkdir -p .build/release; touch .build/release/CMakeCache.txt',
+    'echo "cmake $*" >>"$CALLS"; mkdir -p .build/release; touch .build/release/CMakeCache.txt\n'
+    'exit ${CMAKE_STATUS:-0}',
     "ctest": 'echo "${CTEST_SAYS:-100% tests passed, 0 tests failed out of 7}"\n'
     'echo; echo "Total Test time (real) = 0.1 sec"; exit ${CTEST_STATUS:-0}',
     # a file named broken.cpp does not compile; the engine tells what it was given
@@ -467,6 +468,93 @@ def test_changed_cmake_arguments_configure_afresh(made):
     assert made.calls() == ["cmake", "ninja"]
     made.run("train")
     assert made.calls() == ["cmake", "ninja"]
+
+
+class Plugins:
+    """A folder of plug-ins beside a checkout that is built; it is forgotten in the end."""
+
+    def __init__(self, checkout, folder):
+        self.checkout, self.folder = checkout, folder
+        self.env = folder / "envs" / "walk" / "walk.h"
+        self.env.parent.mkdir(parents=True)
+        self.env.touch()
+
+    def run(self, *words, **env):
+        """The build tools' calls of a command, each with its words."""
+        self.done = self.checkout.run(*(words or ["train"]), **env)
+        calls = self.checkout.calls_file
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        calls.unlink(missing_ok=True)
+        return [line.removeprefix("begin ") for line in lines if line != "end"]
+
+
+@pytest.fixture
+def plugins(made, tmp_path):
+    beside = Plugins(made, tmp_path / "my project")
+    yield beside
+    beside.run(MAGLEV_PLUGINS="")
+    assert beside.run() == []
+
+
+def test_plug_ins_are_named_once_and_seen_by_all_commands(plugins, tmp_path):
+    cmake, ninja = plugins.run(MAGLEV_PLUGINS="my project", cwd=tmp_path)
+    assert cmake.endswith(f"-DMAGLEV_PLUGINS={plugins.folder}") and ninja.startswith("ninja ")
+    assert f"from now on with the plug-ins of {plugins.folder}" in plugins.done.err
+    for env in ({}, {"cwd": "/"}, {"MAGLEV_PLUGINS": f"{plugins.folder}:{plugins.folder}"}):
+        assert plugins.run(**env) == [] and "plug-ins" not in plugins.done.err
+    second = Plugins(plugins.checkout, tmp_path / "second")
+    both = f"{second.folder}:{plugins.folder}"
+    assert plugins.run(MAGLEV_PLUGINS=both)[0].endswith(f"-DMAGLEV_PLUGINS={both.replace(':', ';')}")
+    cmake, _ = plugins.run(MAGLEV_PLUGINS="")
+    assert cmake.endswith("-DMAGLEV_PLUGINS=")
+    assert plugins.run() == []
+
+
+def test_naming_plug_ins_keeps_what_is_built(plugins):
+    cmake, _ = plugins.run(MAGLEV_PLUGINS=str(plugins.folder))
+    assert "--fresh" not in cmake
+    # nor is it lost where CMake refuses a folder
+    failed = plugins.run(MAGLEV_PLUGINS="", CMAKE_STATUS="1")
+    assert plugins.done.returncode == 1 and len(failed) == 1
+    cmake, _ = plugins.run()
+    assert "--fresh" not in cmake and cmake.endswith("-DMAGLEV_PLUGINS=")
+
+
+def test_an_edit_of_a_plug_in_is_built(plugins):
+    plugins.run(MAGLEV_PLUGINS=str(plugins.folder))
+    plugins.env.write_text("// more")
+    assert [call.split()[0] for call in plugins.run()] == ["ninja"]
+    (plugins.folder / "configs").mkdir()
+    (plugins.folder / "train.py").write_text("# mine")
+    (plugins.folder / "configs" / "walk.yaml").write_text("seed: 1")
+    assert plugins.run() == [], "what no build reads is no source"
+
+
+def test_plug_ins_stay_named_in_setup_and_clean(plugins):
+    assert plugins.run("setup", MAGLEV_PLUGINS=str(plugins.folder)) == []
+    plugins.run("clean")
+    cmake, _ = plugins.run()
+    assert cmake.endswith(f"-DMAGLEV_PLUGINS={plugins.folder}")
+
+
+def test_a_folder_without_plug_ins_is_refused(plugins, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for wrong in ("/nowhere", str(tmp_path / "empty"), str(plugins.env.parent.parent)):
+        assert plugins.run(MAGLEV_PLUGINS=wrong) == []
+        assert plugins.done.returncode == 2 and len(plugins.done.err.splitlines()) == 1
+        assert f"MAGLEV_PLUGINS: {wrong} is no folder with envs, " in plugins.done.err
+    plugins.run(MAGLEV_PLUGINS=str(plugins.folder))
+    shutil.rmtree(plugins.folder)
+    assert plugins.run() == []
+    assert f"{plugins.folder}, which was named before, is no folder" in plugins.done.err
+
+
+def test_verbs_of_plug_ins_are_known_before_the_first_build(fresh, tmp_path):
+    verb = tmp_path / "mine" / "verbs" / "hello" / "hello.cpp"
+    verb.parent.mkdir(parents=True)
+    verb.touch()
+    done = fresh.run("helo", MAGLEV_PLUGINS=str(tmp_path / "mine"))
+    assert done.returncode == 2 and "did you mean hello" in done.err, done.err
 
 
 @pytest.mark.parametrize(
