@@ -217,6 +217,7 @@ def reproduce_facts(run: Path) -> dict[str, str]:
     """What reproduce.md says of each session; the newest counts."""
     wanted = {
         "git commit": "commit",
+        "plug-ins": "plugins",
         "maglev": "maglev",
         "torch": "torch",
         "device": "device",

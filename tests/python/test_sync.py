@@ -42,6 +42,7 @@ REPRODUCE = """\
 - seed: 1
 - maglev: 0.1.0
 - git commit: 0123abc4567
+- plug-ins: /home/me/mine (77d0a4e)
 - torch: 2.13.0
 - device: cpu
 
@@ -345,6 +346,7 @@ def test_wandb_gets_settings_rows_tags_and_the_end(wandb, tmp_path):
     assert there.settings["ppo"] == {"lr": 3e-4, "network": {"hidden": [64, 64]}}
     assert there.settings["train"] == {"steps": 20000, "graph": "off", "quiet": False}
     assert there.settings["maglev"]["commit"] == "89abcde0123" and there.settings["maglev"]["machine"] == "elsewhere"
+    assert there.settings["maglev"]["plugins"] == "/home/me/mine (77d0a4e)"
     assert set(there.how["tags"]) == {"ppo", "cartpole", "elsewhere", "89abcde0123", "seed-1"}
     assert there.metrics == [("global_step", None), ("*", "global_step")]
     assert wandb.steps() == [*STEPS, 400]
