@@ -76,9 +76,9 @@ const Batch& Leash::applied(const Batch& batch, Metrics& metrics) {
   drift_.mul_(valid_);
   reward_.copy_(batch.reward).sub_(drift_, coefficient_);
 
+  // of all steps that count, however many a rollout or a process has of them
   const at::Tensor count = valid_.sum();
-  metrics.add(metric_, (drift_.sum() / count.clamp_min(1)).unsqueeze(0),
-              (count > 0).to(at::kFloat));
+  metrics.add(metric_, (drift_.sum() / count.clamp_min(1)).unsqueeze(0), count);
   leashed_ = batch;
   leashed_.reward = reward_;
   return leashed_;

@@ -69,6 +69,28 @@ TEST(Leash, a_reward_pays_for_how_much_likelier_its_action_became) {
   }
 }
 
+// as of several processes, whose episodes begin at other steps
+TEST(Leash, tells_the_divergence_of_all_steps_that_count) {
+  RandomRollouts moved(vectors(), kHeldRows, small()), still(vectors(), kHeldRows, small());
+  moved.update(0), moved.update(1);
+  ThreadPool pool(1);
+  ppo::Leash leash(leashed(), context_with(vectors(), pool));
+  Metrics metrics(at::kCPU);
+  double drift = 0, steps = 0;
+  for (int64_t i : {2, 3}) {
+    const Batch& batch = moved.collect(i);
+    const int64_t T = batch.reward.size(0);
+    // of the second rollout a single time step counts
+    if (i == 3) batch.is_first.narrow(0, 2, T - 1).fill_(1), batch.is_first[1].zero_();
+    const auto counts = 1 - batch.is_first.narrow(0, 1, T).to(at::kFloat);
+    const auto more =
+        batch.extra[ppo::log_prob_column] - said_by(still.ppo.policy(), vectors(), batch);
+    drift += (more * counts).sum().item<double>(), steps += counts.sum().item<double>();
+    leash.applied(batch, metrics);
+  }
+  EXPECT_NEAR(metrics.take()[0].second, drift / steps, 1e-5);
+}
+
 TEST(Leash, costs_nothing_where_the_policy_is_the_one_it_is_held_by) {
   for (const auto& spec : {vectors(), one_continuous(), cells()}) {
     auto options = leashed();
