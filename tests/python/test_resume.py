@@ -542,6 +542,18 @@ def test_a_finished_run_is_extended(engine, tmp_path):
     assert f"train.steps={STEPS // 2}\n" in first and later == f"train.steps={STEPS}\n"
 
 
+def test_schedules_of_an_extended_run_are_over_all_its_steps(engine, tmp_path):
+    run, rollout = tmp_path / "run", 64
+    settings = [*COMMON, "ppo.lr=0.001", "ppo.lr_end=0", "train.log_every=1"]
+    assert engine("train", "ppo", "cartpole", *settings, f"train.steps={4 * rollout}", "--out", run).returncode == 0
+    longer = engine("train", "--resume", run, f"train.steps={8 * rollout}", "--sinks", "jsonl")
+    assert longer.returncode == 0, longer.stderr
+    # 0 would be reached behind the last update of each; the second begins where it would stand in one run
+    rates = [row["loss/learning_rate"] for row in metric_rows(run)]
+    expected = [1 - begun / 4 for begun in range(4)] + [1 - begun / 8 for begun in range(4, 8)]
+    assert rates == pytest.approx([0.001 * share for share in expected], rel=1e-5)
+
+
 def test_steps_of_two_sessions_are_not_divided_by_the_seconds_of_one(engine, tmp_path):
     run = tmp_path / "run"
     # saved and killed between two rows: some steps of the next one are of the session before
