@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <fcntl.h>
 #include <new>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "base/core/find.h"
@@ -44,6 +46,13 @@ int run(const std::vector<std::string>& arguments) {
   return verb.run({arguments.begin() + 1, arguments.end()});
 }
 
+// A closed descriptor is the next file's: what is printed would go into a run's metrics, or into a
+// checkpoint. It is taken so that it fails as a closed one does.
+void take_closed_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 // what was printed arrived: a full disk is noticed only when the last of it is written
 int flushed(int status) {
   errno = 0;
@@ -63,6 +72,7 @@ int main(int argc, char** argv) {
   // a reader that has seen enough (| head) ends what prints for it, also behind a launcher that
   // ignores this; what trains or serves looks after itself
   std::signal(SIGPIPE, SIG_DFL);
+  take_closed_descriptors();
   try {
     maglev::limit_simd();
     maglev::tell_nvtx();

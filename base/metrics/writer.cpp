@@ -52,10 +52,7 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
 MetricWriter::MetricWriter(std::vector<NamedSink> sinks, const Progress* progress)
     : progress_(progress) {
   for (NamedSink& named : sinks) seats_.push_back({.named = std::move(named), .last_step = -1});
-  thread_ = std::thread([this] {
-    trace::name_thread("metrics");
-    thread_main();
-  });
+  thread_.start([this] { thread_main(); });
 }
 
 MetricWriter::~MetricWriter() { close("stopped"); }
@@ -93,7 +90,7 @@ void MetricWriter::close(const std::string& outcome) {
     drained_.notify_all();
   }
   // the thread gives what is left and ends
-  thread_.join();
+  thread_.wait();
 }
 
 std::vector<std::string> MetricWriter::failed() const {

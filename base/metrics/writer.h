@@ -12,10 +12,10 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <variant>
 #include <vector>
 
+#include "base/core/background.h"
 #include "base/metrics/sink.h"
 
 namespace maglev {
@@ -110,7 +110,7 @@ class MetricWriter {
   bool busy_ = false, closing_ = false;
   std::string outcome_;
   std::vector<std::string> failed_;
-  std::thread thread_;
+  Background thread_{"metrics"};  ///< ends first
 };
 
 }  // namespace maglev

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -171,6 +172,32 @@ def test_output_that_cannot_be_written_is_an_error(engine, home):
     command = f'exec "{ENGINE}" envs >/dev/full'
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert "standard output cannot be written" in complaint(done)
+
+
+def test_what_is_printed_goes_into_no_file_of_a_run(engine, tmp_path):
+    run = tmp_path / "run"
+    words = ["jsonl,console" if word == "jsonl" else word for word in SMALL]
+    # as a supervisor may start it
+    command = 'exec "$0" "$@" <&- >&- 2>&-'
+    done = subprocess.run(
+        ["sh", "-c", command, ENGINE, "train", "ppo", "cartpole", *words, "--out", run],
+        env={**os.environ, "MAGLEV_HOME": str(HOME)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        json.loads(line)
+    assert re.fullmatch(r"pid \d+", (run / "run.lock").read_text())
+    assert engine("eval", run, "--episodes", "1").returncode == 0
+
+
+def test_a_thread_that_the_system_does_not_give_is_one_error(engine, tmp_path):
+    def limit():
+        # stacks that do not fit
+        resource.setrlimit(resource.RLIMIT_STACK, (4 << 30, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+    done = engine("train", "ppo", "cartpole", *SMALL, "threads=1", "--out", tmp_path / "run", preexec_fn=limit)
+    assert done.returncode == 2 and "raise ulimit -u or lower threads" in complaint(done)
 
 
 @pytest.mark.parametrize("words", [["envs"], ["train", "dreamer", "cartpole", "--help"]])
