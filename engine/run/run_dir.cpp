@@ -26,6 +26,9 @@ namespace {
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMaxSmallFileBytes = 1 << 20;
+// each resume adds to it: room for more than a hundred thousand of them
+constexpr size_t kMaxReproduceBytes = 64 << 20;
+constexpr const char* kReproduce = "reproduce.md";
 constexpr const char* kLock = "run.lock";
 constexpr double kMostSteps = 9e15;  // beyond it doubles leave whole numbers out
 
@@ -199,9 +202,13 @@ RunDir RunDir::open(const std::string& path) {
   const std::string trimmed = without_slashes(path);
   if (!is_run(trimmed)) throw no_run(trimmed);
   RunDir run(trimmed, FileLock(trimmed + "/" + kLock));
-  for (const char* name : {"config.yaml", "reproduce.md", "memory.json", "dataset.txt", kGivenFile})
-    if (path_exists(trimmed + "/" + name))
-      run.written_[name] = read_file(trimmed + "/" + name, kMaxSmallFileBytes);
+  const auto keep = [&](const char* name, size_t limit) {
+    if (const std::string file = trimmed + "/" + name; path_exists(file))
+      run.written_[name] = read_file(file, limit);
+  };
+  for (const char* name : {"config.yaml", "memory.json", "dataset.txt", kGivenFile})
+    keep(name, kMaxSmallFileBytes);
+  keep(kReproduce, kMaxReproduceBytes);
   return run;
 }
 
@@ -228,8 +235,9 @@ std::string RunDir::remake() {
     throw Error("[" + path_ +
                 "] is the folder of another run now, this one has nowhere to save; leave a run's "
                 "folder where it is while it trains");
-  lock_ = std::move(lock);
   for (const auto& [name, text] : written_) write_atomic(path_ + "/" + name, text);
+  // where one could not be written all of it is done again
+  lock_ = std::move(lock);
   return whereabouts.empty() ? "" : parent_of(whereabouts);
 }
 
@@ -304,19 +312,19 @@ void RunDir::write_reproduce(const Reproduce& how) {
       "\nOn a CPU the same seed, version, torch and number of processes give the same run to the "
       "bit, "
       "for any number of threads.\n";
-  write("reproduce.md", text);
+  write(kReproduce, text);
 }
 
 void RunDir::write_continued(const Continued& session) {
-  const std::string path = path_ + "/reproduce.md";
-  std::string text = path_exists(path) ? read_file(path, kMaxSmallFileBytes) : "";
+  const std::string path = path_ + "/" + kReproduce;
+  std::string text = path_exists(path) ? read_file(path, kMaxReproduceBytes) : "";
   text += "\n## Continued at step " + std::to_string(session.step) + ", " +
           local_time("%Y-%m-%d %H:%M:%S") + "\n\n    " + command_text(session.how.command) + "\n\n";
   add_row(text, "from", session.checkpoint);
   for (const auto& change : session.changes) add_row(text, "changed", change);
   if (session.changes.empty()) add_row(text, "changed", "nothing");
   add_versions(text, session.how);
-  write("reproduce.md", text);
+  write(kReproduce, text);
 }
 
 void RunDir::move_config_aside(int64_t step) {

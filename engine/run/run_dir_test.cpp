@@ -293,6 +293,18 @@ TEST_F(Runs, a_folder_that_was_moved_is_made_anew_with_what_was_written_and_says
   EXPECT_EQ(read_config(root_ + "/x"), "seed: 1\n");
 }
 
+TEST_F(Runs, a_folder_that_could_not_be_made_anew_as_a_whole_is_still_missing) {
+  RunDir run = create("x");
+  run.write_config("seed: 1\n");
+  std::filesystem::rename(root_ + "/x", root_ + "/y");
+  set_file_fault(parse_file_fault("write:ENOSPC:1"));
+  EXPECT_TRUE(contains(error_of([&] { run.remake(); }), "free space"));
+  set_file_fault({});
+  EXPECT_FALSE(run.in_place());
+  EXPECT_TRUE(run.remake().ends_with("/y"));
+  EXPECT_EQ(read_config(root_ + "/x"), "seed: 1\n");
+}
+
 TEST_F(Runs, a_lock_that_was_deleted_is_taken_again_and_another_run_is_not_written_into) {
   RunDir run = create("x");
   run.write_status(status("running", 1e9));

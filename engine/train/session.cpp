@@ -361,7 +361,13 @@ void Session::flush() {
   const auto span = trace::stage("flush");
   Timed timed(monitor_.beside().logging);
   if (trainer_.flush_due()) {
-    look_after_folder();
+    try {
+      look_after_folder();
+    } catch (const Error& e) {
+      // rows go where the folder went, and a save may come to find it back
+      if (!std::exchange(unsaved_, true))
+        say(std::string(e.what()) + "; training goes on and tries again");
+    }
     trainer_.begin_flush();
   }
   push(/*wait=*/false);

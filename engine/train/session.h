@@ -106,7 +106,7 @@ class Session {
   RunTrace& trace_;
   int64_t resumed_at_;
   int64_t saved_step_;    ///< of the newest checkpoint
-  bool unsaved_ = false;  ///< a save has failed since, and that was said
+  bool unsaved_ = false;  ///< one has failed since, or has nowhere to go: said
   CheckpointStore store_;
   std::string sinks_note_;  ///< where metrics go, of a run that kept its sinks; set as they open
   MetricWriter writer_;

@@ -55,14 +55,16 @@ void Session::save(bool must) {
   const auto span = trace::stage("save");
   trace_.excuse();
   Timed timed(monitor_.beside().saving);
-  look_after_folder();
   push(/*wait=*/true);
   writer_.flush();
   // a device has told nothing since the last flush
   trainer_.expect_sound();
   const CheckpointIdentity identity = identity_now();
   std::string path, trouble;
-  const auto attempt = [&] { path = save_checkpoint(identity, trouble); };
+  const auto attempt = [&] {
+    look_after_folder();
+    path = save_checkpoint(identity, trouble);
+  };
   const std::string step = by_thousands(trainer_.step());
   try {
     attempt();

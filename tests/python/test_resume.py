@@ -452,6 +452,41 @@ def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_p
     assert done.returncode == 0, done.stderr
 
 
+def test_a_folder_whose_place_is_taken_ends_no_run(engine, tmp_path):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    endless = ["train.steps=1000000000", "train.save_every=12800", "train.log_every=6400"]
+    process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
+    wait_for_checkpoints(run, 2, process)
+    # as where a file system is not mounted for a while
+    process.send_signal(signal.SIGSTOP)
+    run.rename(elsewhere)
+    run.write_text("in the way")
+    process.send_signal(signal.SIGCONT)
+    rows = elsewhere / "metrics.jsonl"
+    there = rows.read_text().count("\n")
+    deadline = time.monotonic() + 60
+    while rows.read_text().count("\n") < there + 8 and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    run.unlink()
+    wait_for_checkpoints(run, 1, process)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 130
+    assert str(elsewhere) in json.loads((run / "run.json").read_text())["message"]
+
+
+def test_a_run_is_resumed_however_often_it_was(engine, tmp_path):
+    run = tmp_path / "run"
+    done = engine("train", "ppo", "cartpole", *COMMON, "--out", run)
+    assert done.returncode == 0, done.stderr
+    # each resume tells of itself there
+    with (run / "reproduce.md").open("a") as record:
+        record.write(5_000 * ("\n## Continued at step 640\n\n" + 8 * "- changed: nothing, as it was before\n"))
+    done = engine("train", "--resume", run, f"train.steps={2 * STEPS}")
+    assert done.returncode == 0, done.stderr
+    assert f"## Continued at step {STEPS}" in (run / "reproduce.md").read_text()
+
+
 def test_a_run_begins_with_the_networks_of_another(engine, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     assert engine("train", "ppo", "cartpole", *COMMON, "--out", first).returncode == 0
