@@ -6,6 +6,7 @@
 #include "base/core/error.h"
 #include "engine/host/machine.h"
 #include "engine/train/memory_plan.h"
+#include "engine/train/signals.h"
 
 namespace maglev {
 namespace {
@@ -17,7 +18,14 @@ constexpr int kPassed[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2};
 constexpr size_t kEnding = 4;
 // how often each came, by its number
 volatile std::sig_atomic_t seen[NSIG] = {};
-void on_passed_signal(int signal) { seen[signal] = seen[signal] + 1; }
+EndRequests end_requests;
+
+void on_passed_signal(int signal) {
+  // one request is passed on once
+  const bool ends = std::find(kPassed, kPassed + kEnding, signal) != kPassed + kEnding;
+  if (ends && !end_requests.is_new()) return;
+  seen[signal] = seen[signal] + 1;
+}
 
 }  // namespace
 
@@ -43,6 +51,7 @@ SideBySide side_by_side(const Experiment& experiment, int64_t runs) {
 
 PassedSignals::PassedSignals() {
   static_assert(std::size(kPassed) == kCaught);
+  end_requests.forget();
   struct sigaction action {};
   action.sa_handler = on_passed_signal;
   for (size_t i = 0; i < kCaught; ++i) {

@@ -22,8 +22,14 @@ void expect_one_machine(const Experiment& experiment);
 /// side none waits for another.
 SideBySide side_by_side(const Experiment& experiment, int64_t runs);
 
+/// What people read where a signal has come and runs have yet to end.
+inline constexpr const char* kStopping =
+    "asked to stop: each run ends its iteration first and saves; asked once more they leave at "
+    "once, without";
+
 /// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGUSR1 and SIGUSR2
-/// while it lives: the parent hears of them first and passes each on as what it is. One at a time.
+/// while it lives: the parent hears of them first and passes each on as what it is, requests to end
+/// once each (EndRequests). One at a time.
 class PassedSignals {
  public:
   PassedSignals();

@@ -71,6 +71,7 @@ struct Progress {
   int64_t total_steps = 0;               ///< of the whole run; constant
   int64_t seeding_steps = 0;             ///< collected before anything is learned; constant
   std::atomic<bool> warming{false};      ///< what is made now will be undone
+  std::atomic<double> iteration_s{0};    ///< of the last iteration, with its save; 0: none
   /// Whether somebody asked the run to end, which it does behind its iteration; constant.
   bool (*leaving)() = [] { return false; };
 };

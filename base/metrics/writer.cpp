@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/core/find.h"
+#include "base/core/printed.h"
 #include "base/trace/span.h"
 
 namespace maglev {
@@ -25,6 +26,13 @@ std::string failure_of(const Call& call) {
   } catch (...) {
     return "unknown error";
   }
+}
+
+// what a run that was asked to end waits for; `last_s`: its last iteration, 0: none is over
+std::string leaving_text(double last_s) {
+  return "asked to stop: this iteration ends first" +
+         (last_s > 0 ? " (the last one took " + printed("%.1f s", last_s) + ")" : "") +
+         ", then a checkpoint is saved; asked once more the run leaves at once, without one";
 }
 
 }  // namespace
@@ -102,12 +110,11 @@ void MetricWriter::thread_main() {
   std::unique_lock lock(mutex_);
   for (;;) {
     const bool woken = filled_.wait_for(lock, kTick, [&] { return !queue_.empty() || closing_; });
-    // nothing came for a while: sinks that draw progress go on
     if (!woken) {
       if (!progress_) continue;
       // sinks are called without the lock: they may take their time
       lock.unlock();
-      each_sink([&](MetricSink& s) { s.tick(*progress_); });
+      tick(*progress_);
       lock.lock();
       continue;
     }
@@ -127,6 +134,12 @@ void MetricWriter::thread_main() {
   for (Seat& seat : seats_) retry(seat);
   tell_reports();
   each_sink([&](MetricSink& s) { s.close(outcome_); });
+}
+
+void MetricWriter::tick(const Progress& progress) {
+  if (progress.leaving() && !std::exchange(told_leaving_, true))
+    deliver(Note{leaving_text(progress.iteration_s), Weight::seen});
+  each_sink([&](MetricSink& s) { s.tick(progress); });
 }
 
 void MetricWriter::deliver(const Item& item) {

@@ -36,7 +36,8 @@ std::vector<NamedSink> open_sinks(const RunInfo& info, const std::vector<std::st
 class MetricWriter {
  public:
   /// `progress`, where given, outlives the writer; sinks hear of it about five times a second
-  /// between rows.
+  /// between rows, and people once where the run was asked to end and does not at once: what it
+  /// waits for. Throws Error when the system gives no thread.
   explicit MetricWriter(std::vector<NamedSink> sinks, const Progress* progress = nullptr);
   /// Closes with the outcome "stopped" unless close() was called.
   ~MetricWriter();
@@ -91,6 +92,8 @@ class MetricWriter {
 
   void enqueue(Item item);
   void thread_main();
+  /// Nothing came for a while: what waits for longer goes on, and is told.
+  void tick(const Progress& progress);
   void deliver(const Item& item);
   /// Opens a failed sink and gives it what it missed; reports when it works again.
   void retry(Seat& seat);
@@ -104,6 +107,7 @@ class MetricWriter {
   const Progress* progress_;
   std::vector<Seat> seats_;           ///< the writer thread's
   std::vector<std::string> reports_;  ///< likewise
+  bool told_leaving_ = false;         ///< likewise
   mutable std::mutex mutex_;
   std::condition_variable filled_, drained_;
   std::deque<Item> queue_;

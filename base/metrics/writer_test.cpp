@@ -132,6 +132,25 @@ TEST(MetricWriter, a_writer_that_is_destroyed_closes_its_sinks) {
   EXPECT_EQ(heard.all(), std::vector<std::string>{"close stopped"});
 }
 
+TEST(MetricWriter, a_run_that_was_asked_to_stop_says_once_what_it_waits_for) {
+  using namespace std::chrono_literals;
+  Heard heard;
+  Progress progress;
+  progress.iteration_s = 18.3;
+  progress.leaving = [] { return true; };
+  testing::internal::CaptureStderr();
+  MetricWriter writer(sinks(std::make_unique<Listener>(heard)), &progress);
+  while (heard.all().empty()) std::this_thread::sleep_for(1ms);
+  // and not again
+  std::this_thread::sleep_for(500ms);
+  writer.close("stopped");
+  const std::string shown = testing::internal::GetCapturedStderr();
+  ASSERT_EQ(heard.all().size(), 2u);
+  const std::string said = "asked to stop: this iteration ends first (the last one took 18.3 s)";
+  EXPECT_TRUE(heard.all()[0].starts_with("note " + said)) << heard.all()[0];
+  EXPECT_TRUE(shown.starts_with("maglev: " + said)) << "no sink shows it: " << shown;
+}
+
 TEST(OpenSinks, unknown_names_are_answered_with_near_ones) {
   try {
     open_sinks({}, {"jsonn"});

@@ -85,7 +85,8 @@ void add_in_order(const Wide<T>* before, const std::vector<const T*>& of, size_t
   // Ctrl-C in a terminal is for the leader
   setpgid(0, 0);
   // how the run ends is the leader's to say
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_IGN);
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGXCPU, SIGXFSZ, SIGUSR1, SIGUSR2})
+    std::signal(signal, SIG_IGN);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // it may have ended before that was asked for
   if (getppid() != parent) _exit(kNotStarted);

@@ -219,6 +219,8 @@ RunOutcome Session::run() {
       say("the replay was not saved (train.save_replay=false): it begins empty");
     warm_up();
     loop();
+    if (SignalGuard::signalled())
+      log(SignalGuard::asked_by() + ": the run stops at step " + by_thousands(trainer_.step()));
     // the last checkpoints are judged and the last row is shown
     evaluate(/*wait=*/true);
     trainer_.end_traces();
@@ -286,7 +288,9 @@ void Session::loop() {
     begin_traced(number);
     const double begin_s = steady_s();
     iterate();
-    stall_->iteration(steady_s() - begin_s);
+    const double took_s = steady_s() - begin_s;
+    stall_->iteration(took_s);
+    trainer_.report().progress().iteration_s = took_s;
     if (trainer_.updates() > 0 && !std::exchange(measured_, true)) measure_memory();
     trace_.end_iteration(number);
     tell_traces();

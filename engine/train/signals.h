@@ -2,15 +2,34 @@
 // What the system's signals ask of a run: save and leave, or save and go on. A broken pipe and a
 // file that may not grow are answered where they are written to, and end nothing.
 
+#include <atomic>
 #include <csignal>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace maglev {
 
-/// While one lives: SIGINT, SIGTERM, SIGQUIT and SIGHUP ask for a save and an end, a second of the
-/// first three leaves at once; SIGUSR1 asks for a save, SIGUSR2 for a trace; SIGPIPE and SIGXFSZ
-/// are ignored. A SIGHUP that was ignored before stays so (nohup). One at a time.
+/// Tells requests to end apart: who tells a process and then its group (`timeout`, a script that
+/// passes Ctrl-C on) sends it two signals for one request. For handlers of signals.
+class EndRequests {
+ public:
+  /// Signals within so many seconds are one request.
+  static constexpr double kOne_s = 0.25;
+
+  /// A signal came: whether it is a request of its own.
+  bool is_new();
+  /// Whatever comes next is one.
+  void forget() { last_s_ = -kOne_s; }
+
+ private:
+  std::atomic<double> last_s_{-kOne_s};  ///< by steady_s(), of the last request
+};
+
+/// While one lives: SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGXCPU (a limit of processor time) ask
+/// for a save and an end, a second request by one of the first three leaves at once; SIGUSR1 asks
+/// for a save, SIGUSR2 for a trace; SIGPIPE and SIGXFSZ are ignored. A SIGHUP that was ignored
+/// before stays so (nohup). One at a time.
 class SignalGuard {
  public:
   SignalGuard();
@@ -22,6 +41,8 @@ class SignalGuard {
   static bool leave();
   /// Whether a signal asked for it, also when the guard has gone: until the next one.
   static bool signalled();
+  /// "signal 15 (Terminated)": which one did; empty: none.
+  static std::string asked_by();
   /// Asks for a save and an end as a signal does, on any thread: for hooks.
   static void ask_to_leave();
   /// Whether one asked for a save since the last call.

@@ -137,10 +137,6 @@ void Console::write(const MetricRow& row) {
 
 void Console::tick(const Progress& progress) {
   view_.apply(progress, screen_.now_s());
-  if (progress.leaving() && !std::exchange(told_leaving_, true))
-    note(
-        "asked to stop: this iteration ends first, then a checkpoint is saved; once more leaves "
-        "at once");
   if (live_) return redraw(false);
   // many updates may follow a run's first steps
   if (view_.updates_left > 1 && view_.since_row_s() >= kLongSilence_s &&

@@ -57,7 +57,7 @@ class Console : public MetricSink {
   int64_t printed_rows_ = 0;
   std::string noted_kind_, held_note_;  ///< of the last note; one that waits
   double noted_at_s_;
-  bool closed_ = false, told_leaving_ = false;
+  bool closed_ = false;
 };
 
 }  // namespace maglev::sinks::console

@@ -279,19 +279,6 @@ TEST(ConsoleSink, without_a_terminal_like_notes_come_no_more_often_than_rows_and
   EXPECT_EQ(occurrences(stage.all, "note: something else\n"), 1u);
 }
 
-TEST(ConsoleSink, says_once_that_it_was_asked_to_stop) {
-  Stage stage;
-  stage.terminal.live = false;
-  Console console(run_info(), stage.screen());
-  Progress progress;
-  console.tick(progress);
-  EXPECT_EQ(occurrences(stage.all, "asked to stop"), 0u);
-  progress.leaving = [] { return true; };
-  console.tick(progress);
-  console.tick(progress);
-  EXPECT_EQ(occurrences(stage.all, "asked to stop"), 1u) << stage.all;
-}
-
 TEST(ConsoleSink, without_a_terminal_many_updates_are_told_three_times_a_minute) {
   Stage stage;
   stage.terminal.live = false;

@@ -1,5 +1,6 @@
 """A run that is killed and resumed ends as the unbroken one: every named value of the state, by hash."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -367,7 +368,7 @@ def test_a_run_ends_where_the_return_it_was_asked_for_is_reached(evaluated, engi
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGXCPU]
 )
 def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     run = tmp_path / "run"
@@ -378,6 +379,7 @@ def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     assert process.wait(timeout=20) == 130
     status = json.loads((run / "run.json").read_text())
     assert status["state"] == "stopped"
+    assert f" signal {int(number)} (" in (run / "log.txt").read_text()
     assert newest_manifest(run)["identity"]["step"] == status["steps"] > 0
     # and it goes on from there
     done = engine(
@@ -385,6 +387,38 @@ def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert newest_manifest(run)["identity"]["step"] >= status["steps"] + 6400
+
+
+def test_one_request_may_come_as_two_signals(engine, tmp_path):
+    run = tmp_path / "run"
+    process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "ppo.rollout=4096", "--out", run)
+    wait_for_checkpoints(run, 1, process)
+    # as `timeout` tells a process and then its group
+    process.send_signal(signal.SIGTERM)
+    time.sleep(0.02)
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 130
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
+
+
+def test_what_a_signal_waits_for_is_said_at_once_and_another_leaves_at_once(engine, tmp_path):
+    run = tmp_path / "run"
+    # an iteration of minutes
+    long = ["train.steps=1000000000", "env.count=64", "ppo.rollout=16384", "ppo.epochs=1000"]
+    process = start("ppo", "cartpole", *COMMON, *long, "--out", run)
+    wait_for_checkpoints(run, 1, process)
+    process.send_signal(signal.SIGTERM)
+    said = process.stderr.readline()
+    assert said.startswith("maglev: asked to stop: this iteration ends first"), said
+    assert process.poll() is None
+    time.sleep(0.3)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    # what was saved is there
+    assert newest_manifest(run)["identity"]["step"] == 0
+    done = engine("eval", run, "--episodes", "1")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_signal_to_save_saves_and_goes_on(engine, tmp_path):

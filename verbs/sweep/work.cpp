@@ -8,6 +8,7 @@
 #include <list>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -172,6 +173,10 @@ class Worker {
     signals.pass_on([&](int signal) {
       for (Job& job : jobs_) job.child.signal(signal);
     });
+    if (signals.ending() && !jobs_.empty() && !std::exchange(told_, true)) {
+      line_.clear();
+      std::fprintf(stderr, "maglev: %s\n", kStopping);
+    }
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       if (job->child.running()) {
         // at the rung it was promoted to it waits until it is promoted further
@@ -367,6 +372,7 @@ class Worker {
   std::list<Job> jobs_;
   std::set<int64_t> again_, put_off_;  // trials that were killed once, and twice
   std::string in_the_way_;             // why no more trials begin
+  bool told_ = false;                  // that they were asked to stop
   double best_ = -std::numeric_limits<double>::infinity();
   const Clock::time_point began_ = Clock::now();
   StatusLine line_ = {};

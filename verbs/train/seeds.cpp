@@ -14,6 +14,7 @@
 #include <string_view>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -134,11 +135,16 @@ class Group {
     settle(longer);
     PassedSignals signals;
     std::string refused;
+    bool told = false;
     for (bool working = true; working;) {
       signals.pass_on([&](int signal) {
         for (Member& member : members_)
           if (member.child) member.child->signal(signal);
       });
+      if (signals.ending() && refused.empty() && !std::exchange(told, true)) {
+        line_.clear();
+        std::fprintf(stderr, "maglev: %s\n", kStopping);
+      }
       const bool goes_on = !signals.ending() && refused.empty();
       if (goes_on) start_more();
       working = goes_on && std::ranges::any_of(

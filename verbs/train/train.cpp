@@ -1,6 +1,7 @@
 // maglev train: trains an agent, or continues a run.
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iterator>
 #include <string>
@@ -71,6 +72,8 @@ constexpr const char* kProcess = "--process";
 
 int run_process(const std::string& place) {
   claim_threads();
+  // nobody need read what it says
+  std::signal(SIGPIPE, SIG_IGN);
   return train_process(place) ? 0 : 1;
 }
 
