@@ -147,6 +147,29 @@ def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine,
     assert done.returncode == 0 and "returns of training: mean " in done.stdout, done.stderr
 
 
+def test_runs_that_a_killed_group_left_behind_are_waited_for(engine, tmp_path):
+    folder = tmp_path / "group"
+    # iterations of a second and more, which a run ends before it saves and leaves
+    long = ["env.count=64", "ppo.rollout=2048", "ppo.minibatch=512", "ppo.epochs=8", f"train.steps={2 * 64 * 2048}"]
+    words = ["train", "ppo", "cartpole", *SMALL, *long, "threads=1", "--seeds", "2", "--out", folder]
+    process = subprocess.Popen(
+        [ENGINE, *map(str, words)],
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while not (folder / "seed-1/checkpoints/step_000000000000").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.kill()
+    process.wait()
+    done = engine("train", "--resume", folder, timeout_s=300)
+    assert done.returncode == 0 and "seed 1: another process trains it, and is waited for" in done.stderr, done.stderr
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [row["state"] for row in result["seeds"]] == 2 * ["finished"]
+
+
 def test_one_run_is_not_begun_where_several_seeds_are(group, engine):
     folder, _ = group
     for more in ([], ["--overwrite"]):

@@ -51,6 +51,7 @@ struct Member {
   std::string folder, log;
   std::optional<Child> child;  // while it trains
   bool tried = false;          // this time
+  bool held = false;           // another process trains it
   int64_t known_steps = 0;     // as seeds.json last had them
   RunStatus status = {};
   // mean return of its last evaluation; NaN: there was none
@@ -186,6 +187,18 @@ class Group {
   }
   bool waits(const Member& member) const { return !member.tried && !done(member); }
 
+  // runs of a group that was killed save for a moment longer
+  bool is_held(Member& member) {
+    const bool before = std::exchange(member.held, FileLock::held(member.folder + "/run.lock"));
+    if (before && !member.held) look_at(member);
+    if (member.held && !before) {
+      line_.clear();
+      std::fprintf(stderr, "seed %llu: another process trains it, and is waited for\n",
+                   (unsigned long long)member.seed);
+    }
+    return member.held;
+  }
+
   // what is summed up: what evaluations said where there are any, else the return of training
   double figure(const Member& member) const {
     return evaluates_ ? member.evaluation : member.status.return_mean;
@@ -229,7 +242,7 @@ class Group {
                                      [](const Member& m) { return m.child.has_value(); });
     for (Member& member : members_) {
       if (training >= side_.at_once) break;
-      if (!waits(member)) continue;
+      if (is_held(member) || !waits(member)) continue;
       member.child.emplace(words_of(member), member.log);
       member.tried = true;
       ++training;
