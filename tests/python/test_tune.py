@@ -111,6 +111,15 @@ def test_what_a_budget_left_out_is_named(engine, cache):
     assert "=" in left_out
 
 
+def test_what_cannot_be_kept_is_told_even_so(engine, tmp_path, cache):
+    (tmp_path / "cache").write_text("no folder")
+    words = ["ppo", "cartpole", "env.count=8", "train.steps=4096", "threads=1"]
+    done = engine("tune", *words, "--budget", "8s", **cache)
+    assert done.returncode == 0, done.stderr
+    assert "what was found is not kept" in done.stderr
+    assert "measured in" in done.stdout and "+hardware=auto" not in done.stdout
+
+
 def test_nothing_tuned_says_how_to_tune_and_trains(engine, tmp_path, cache):
     run = tmp_path / "run"
     words = ["ppo", "cartpole", "train.steps=2048", "+hardware=auto", "--out", run]

@@ -125,7 +125,12 @@ std::optional<Tuned> tuned_for(const Experiment& experiment, const Knobs& knobs,
     std::fprintf(stderr, "maglev: stopped; what was measured so far is forgotten\n");
     return std::nullopt;
   }
-  write_cache(key, *tuned);
+  try {
+    write_cache(key, *tuned);
+  } catch (const Error& e) {
+    // it took minutes, and is told even so
+    std::fprintf(stderr, "maglev: %s; what was found is not kept, but by -o FILE.yaml\n", e.what());
+  }
   return tuned;
 }
 
@@ -181,7 +186,9 @@ int run(const std::vector<std::string>& words) {
                   tuned->outcome.seconds) +
           table_text(tuned->outcome, probe_terminal(STDOUT_FILENO)) + "\n" +
           verdict_text(tuned->outcome) + "\n" +
-          (learning.empty() ? "use it: ./maglev train " + given + " +hardware=auto\n" : ""));
+          (learning.empty() && read_cache(key)
+               ? "use it: ./maglev train " + given + " +hardware=auto\n"
+               : ""));
   }
   if (file) {
     write_atomic(
