@@ -18,13 +18,6 @@ import threading
 import time
 import traceback
 
-# many processes, one processor each
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-
 QUESTION = struct.Struct("<IIB3x")
 ANSWER = struct.Struct("<IIfBBBB")
 COUNTED = struct.Struct("<f")
@@ -37,9 +30,11 @@ MOST_CATEGORIES = 1000  # of whole numbers within bounds
 SOON_S = 0.002  # answers are kept back no longer than that
 LONGEST = 400  # of what is told of an exception
 CLOSE_S = 5.0  # for environments to close, where the engine is gone
-UNPACKED = {
+INTERFACE = {  # by what Python says of who does otherwise
     "values to unpack (expected 5": "step() gives observation, reward, terminated, truncated and info",
     "values to unpack (expected 2": "reset() gives observation and info",
+    "reset() got an unexpected keyword": "it is reset(self, *, seed=None, options=None), and begins with super().reset(seed=seed)",
+    "__init__() missing": "env.kwargs gives it, as JSON",
 }
 EXTRAS = ("box2d", "classic_control", "mujoco", "toy_text")  # folders of gymnasium.envs that want packages besides
 
@@ -79,6 +74,11 @@ def expect_gymnasiums(space, what):
             f"{what} a space of the package gym, gym.spaces.{type(space).__name__}: make it one of gymnasium.spaces, or "
             "take the environment through shimmy (env.id=shimmy:GymV26Environment-v0 'env.kwargs={\"env_id\": ...}')"
         )
+
+
+def expect_dict(info):
+    if not isinstance(info, dict):
+        raise Unsuited(f"gave the info {shortened(repr(info))}, where a dict is expected; it may be empty")
 
 
 def closed(env):
@@ -246,17 +246,25 @@ class Actions:
                 )
             low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
             self.low, self.high = ([float(x) for x in bound.reshape(-1)] for bound in (low, high))
-            self.read = lambda sent: np.clip(np.frombuffer(sent, np.float32).reshape(shape).astype(dtype), low, high)
-        # of narrow integers the difference may be none
-        elif isinstance(space, spaces.Box) and space.shape and np.all(space.high / 1.0 - space.low < MOST_CATEGORIES):
+            self.read = lambda sent: np.asarray(
+                np.clip(np.frombuffer(sent, np.float32).reshape(shape).astype(dtype), low, high)
+            )
+        elif isinstance(space, spaces.Box):
+            # of narrow integers the difference may be none
+            if not np.all(space.high / 1.0 - space.low < MOST_CATEGORIES):
+                raise Unsuited(
+                    f"takes actions {space}; of whole numbers within bounds Maglev gives those with {MOST_CATEGORIES:,} "
+                    "values at most: make them floats, or fewer (gymnasium.wrappers.TransformAction)"
+                )
             start, shape, dtype = space.low.astype(np.int64), space.shape, space.dtype
             self.heads = [int(n) + 1 for n in (space.high - start).reshape(-1)]
-            self.read = lambda sent: (np.frombuffer(sent, np.int32).reshape(shape) + start).astype(dtype)
+            self.read = lambda sent: np.asarray(np.frombuffer(sent, np.int32).reshape(shape) + start, dtype)
         else:
             expect_gymnasiums(space, "takes actions of")
             raise Unsuited(
                 f"takes actions {space}; Maglev gives Discrete, MultiDiscrete, MultiBinary and Box: wrap it "
-                "(gymnasium.ActionWrapper)"
+                "(gymnasium.wrappers.TransformAction), in one MultiDiscrete if all its parts are categories, in one Box "
+                "if all are numbers"
             )
         if any(n < 2 for n in self.heads):
             raise Unsuited(f"takes actions {space}, among which there is nothing to choose")
@@ -297,6 +305,7 @@ class Environments:
             env = self.make()
         self.observations, self.actions = Observations(env.observation_space), Actions(env.action_space)
         _, info = env.reset(seed=0)
+        expect_dict(info)
         self.counted = made["info"]
         self.masked = len(self.actions.heads) == 1 and "action_mask" in info
         self.description = {
@@ -335,6 +344,8 @@ class Environments:
     def shown(self, observation, info):
         seen = bytearray()
         self.observations.write(seen, observation)
+        if self.masked or self.counted:
+            expect_dict(info)
         if self.masked:
             mask = bytes(1 if allowed else 0 for allowed in info.get("action_mask", ()))
             if len(mask) != self.actions.heads[0] or not any(mask):
@@ -468,6 +479,11 @@ def how_to_get(error):
 def as_modules_name(error, name):
     """How to name an environment that only a module registers; nothing where that is not what is wrong."""
     module, colon, rest = name.partition(":")
+    if module == "__main__":
+        return (
+            " The processes that step it do not run the program it is in: put it in a file beside, my_envs.py, and name "
+            f"env.id=my_envs:{rest}"
+        )
     if colon and module.endswith(".py") and isinstance(error, ModuleNotFoundError):
         return f"; a module is named without .py: env.id={os.path.splitext(os.path.basename(module))[0]}:{rest}"
     if type(error).__name__ == "NameNotFound" and (own := classes_of(name)):
@@ -497,7 +513,7 @@ def reason(error):
     if frames:
         return f"{text} ({frames[-1].filename}:{frames[-1].lineno})"
     # what came back to Gymnasium's wrappers is an older interface's
-    told = [how for what, how in UNPACKED.items() if what in text]
+    told = [how for what, how in INTERFACE.items() if what in text]
     return f"{text}; {told[0]}" if told else text
 
 
@@ -556,6 +572,12 @@ def serve(connection, environments, at):
 
 
 def main():
+    # many processes, one processor each; nothing is imported yet that asks for these
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     # the socket is ours alone: who reads standard input finds its end
     connection = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -576,4 +598,5 @@ def main():
         environments.close_all()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -87,6 +87,22 @@ class Echo(gymnasium.Env):
         return action.astype(np.float64), float(action.sum()), bool(self.np_random.random() < 0.1), False, {}
 
 
+class Scalars(Switches):
+    """A number without dimensions is shown, and one is taken."""
+
+    def __init__(self):
+        self.observation_space = spaces.Box(-9, 9, (), np.float64)
+        self.action_space = spaces.Box(2, 5, (), np.int64)
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return 0.5, {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return float(action), float(action), bool(self.np_random.random() < 0.1), False, {}
+
+
 class Unrendered(Echo):
     def __init__(self, render_mode=None):
         super().__init__()
@@ -313,6 +329,35 @@ class Unbounded(Echo):
     def __init__(self):
         super().__init__()
         self.action_space = spaces.Box(-np.inf, np.inf, (2,))
+
+
+class Fine(Echo):
+    """Whole numbers, of which there are too many."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Box(0, 1000, (2,), np.int64)
+
+
+class Mixed(Echo):
+    def __init__(self):
+        super().__init__()
+        self.action_space = spaces.Tuple((spaces.Discrete(2), spaces.Discrete(3)))
+
+
+class Unseedable(Echo):
+    def reset(self):
+        return np.zeros((2, 2)), {}
+
+
+class Silent(Echo):
+    def reset(self, seed=None, options=None):
+        return np.zeros((2, 2)), None
+
+
+class Sized(Echo):
+    def __init__(self, size):
+        super().__init__()
 
 
 class Words(Echo):

@@ -105,6 +105,7 @@ CASES = {
     "gym_samples:Buttons-v0": plain,
     "gym_samples:Echo-v0": plain,
     "gym_samples:Narrow-v0": plain,
+    "gym_samples:Scalars-v0": plain,
 }
 
 
@@ -288,6 +289,12 @@ REFUSED = {
     "env.id=ALE/Breakout-v5": "named with its module: env.id=ale_py:ALE/Breakout-v5",
     "env.id=MyEnv-v0": "is named with it: env.id=my_envs:MyEnv-v0",
     "env.id=gym_samples:Unbounded-v0": "not all of which have bounds",
+    "env.id=gym_samples:Fine-v0": "those with 1,000 values at most: make them floats, or fewer",
+    "env.id=gym_samples:Mixed-v0": "in one MultiDiscrete if all its parts are categories",
+    "env.id=gym_samples:Unseedable-v0": "'seed'; it is reset(self, *, seed=None, options=None)",
+    "env.id=gym_samples:Silent-v0": "gave the info None, where a dict is expected",
+    "env.id=gym_samples:Sized-v0": "; env.kwargs gives it, as JSON",
+    "env.id=__main__:Mine": "put it in a file beside, my_envs.py, and name env.id=my_envs:Mine",
     "env.id=gym_samples:Words-v0": "shows a space Text",
     "env.id=gym_samples:OfGym-v0": "shows a space of the package gym, gym.spaces.Box: make it one of gymnasium.spaces",
     "env.kwargs=[1]": "must be a JSON object",
