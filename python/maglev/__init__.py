@@ -17,6 +17,7 @@ import importlib
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import torch  # the engine is linked with its libraries
 
@@ -58,7 +59,7 @@ from maglev.tracking import sync
 __version__ = _engine.version
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> ModuleType:
     # only who asks for it needs Gymnasium
     if name == "gymnasium":
         return importlib.import_module("maglev.gymnasium")

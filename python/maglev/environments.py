@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from maglev import _engine
+from maglev.given import Numbers, refuse_copies, tensor_of, text, whole
 from maglev.settings import Settings, assignments
 
+if TYPE_CHECKING:
+    from maglev.policies import Player, Policy
+
 Observation = torch.Tensor | dict[str, torch.Tensor]
+Seen = Numbers | Mapping[str, Numbers]  # observations as they may be given
+Info = dict[str, Any]  # tensors by name: is_first, mask
 
 
 class Column(NamedTuple):
@@ -27,7 +35,18 @@ class Column(NamedTuple):
 class Spec:
     """What an environment shows and takes."""
 
-    def __init__(self, spec: dict):
+    observations: tuple[Column, ...]
+    heads: tuple[int, ...]  # categories of each part of an action; empty: numbers
+    low: tuple[float, ...]  # bounds of actions that are numbers
+    high: tuple[float, ...]
+    masked: bool  # info["mask"] says which categories are allowed
+    max_steps: int  # after which an episode is truncated; 0: no limit
+    events: tuple[str, ...]  # what it counts
+    tasks: tuple[str, ...]
+    solved_at: float  # a mean return; 0: no such figure
+    render_fps: float  # steps a second at which people are to see it; 0: not said
+
+    def __init__(self, spec: dict[str, Any]):
         self.observations = tuple(
             Column(
                 c["name"],
@@ -39,14 +58,14 @@ class Spec:
             )
             for c in spec["observations"]
         )
-        self.heads = tuple(spec["heads"])  # categories of each part of an action; empty: numbers
-        self.low, self.high = tuple(spec["low"]), tuple(spec["high"])  # bounds of actions that are numbers
-        self.masked = spec["masked"]  # info["mask"] says which categories are allowed
-        self.max_steps = spec["max_steps"]  # after which an episode is truncated; 0: no limit
-        self.events = tuple(spec["events"])  # what it counts
+        self.heads = tuple(spec["heads"])
+        self.low, self.high = tuple(spec["low"]), tuple(spec["high"])
+        self.masked = spec["masked"]
+        self.max_steps = spec["max_steps"]
+        self.events = tuple(spec["events"])
         self.tasks = tuple(spec["tasks"])
-        self.solved_at = spec["solved_at"]  # a mean return; 0: no such figure
-        self.render_fps = spec["render_fps"]  # steps a second at which people are to see it; 0: not said
+        self.solved_at = spec["solved_at"]
+        self.render_fps = spec["render_fps"]
 
     def __repr__(self) -> str:
         return f"Spec({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
@@ -104,25 +123,25 @@ class Envs:
         """Those that player() knows by name besides runs."""
         return self._engine.players
 
-    def reset(self, seed: int | None = None) -> tuple[Observation, dict]:
+    def reset(self, seed: SupportsIndex | None = None) -> tuple[Observation, Info]:
         """All begin their first episodes: of `seed`, else once more those that they began with."""
         if seed is None:
             self._engine.reset()
         else:
-            self._engine.reset(seed)
+            self._engine.reset(whole(seed, "[reset] seed"))
         return self._shown()
 
-    def step(self, actions) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, dict]:
+    def step(self, actions: Numbers) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, Info]:
         """(obs, reward [rows] f32, terminated [rows] bool, truncated [rows] bool, info).
 
         actions: [rows, dims] or, where an action has one part, [rows]; integers, or numbers that the environment clips
         to its bounds.
         """
-        shown, reward, terminated, truncated = self._engine.step(torch.as_tensor(actions), self._copy)
+        shown, reward, terminated, truncated = self._engine.step(tensor_of(actions, "[step] actions"), self._copy)
         obs, info = self._named(*shown)
         return obs, reward, terminated, truncated, info
 
-    def encode(self, obs: Observation) -> Observation:
+    def encode(self, obs: Seen) -> Observation:
         """What networks take of an observation: images [rows, C, H, W] f32, bytes as 0..1 and cells in the colours
         their policy sees, the rest as one vector [rows, D] f32; a dict of "image" and "vector" where there are both.
         """
@@ -137,7 +156,9 @@ class Envs:
         columns, mask, is_first = self._engine.shown(False)
         return actions_of(self.spec, self._sampler.act(columns, mask, is_first))
 
-    def player(self, name, *, mode: str = "", temperature: float | None = None, seed: int = 1):
+    def player(
+        self, name: Player, *, mode: str = "", temperature: float | None = None, seed: SupportsIndex = 1
+    ) -> Policy:
         """Who plays here: one of `players`, a run's folder (FOLDER@CHECKPOINT), a Run or a Policy. Its act() needs no
         observation: it sees what is there.
 
@@ -147,25 +168,32 @@ class Envs:
         from maglev.policies import Policy, acting_of, name_of
 
         how = acting_of(name, mode, temperature)
-        actor = _engine.Actor(self._engine, name_of(name), how.settings, how.mode, how.temperature, seed)
+        actor = _engine.Actor(self._engine, name_of(name), how.settings, how.mode, how.temperature, whole(seed, "[player] seed"))
         settings = [*self.settings, *how.settings]
         return Policy(actor, name_of(name), how.mode, how.temperature, settings, envs=self)
 
-    def totals(self) -> dict:
+    def totals(self) -> dict[str, Any]:
         """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each
         environment's first agent.
         """
         return self._engine.totals()
 
-    def render(self, index: int = 0, *, width: int = 320, height: int = 320) -> np.ndarray:
+    def render(
+        self, index: SupportsIndex = 0, *, width: SupportsIndex = 320, height: SupportsIndex = 320
+    ) -> NDArray[np.uint8]:
         """One environment as it draws itself: [height, width, 3] uint8."""
-        return self._engine.picture(index, width, height).numpy()
+        sizes = whole(width, "[render] width"), whole(height, "[render] height")
+        picture: NDArray[np.uint8] = self._engine.picture(whole(index, "[render] an environment"), *sizes).numpy()
+        return picture
 
     def close(self) -> None:
         """Lets go of them, and ends the processes that step environments of Python, where nobody has others of the same
         kind. Whoever closes them twice changes nothing; what they would do from then on is an error.
         """
         self._engine.close()
+
+    def __reduce__(self) -> Any:
+        return refuse_copies("environments stay where they were made", "make others there")
 
     def __enter__(self) -> Envs:
         return self
@@ -177,21 +205,23 @@ class Envs:
         """All that the next steps follow from, to come back to with restore(): for searches, and to try something."""
         return self._engine.keep()
 
-    def restore(self, state: _engine.State) -> tuple[Observation, dict]:
+    def restore(self, state: _engine.State) -> tuple[Observation, Info]:
         """As it was when `state` was kept; the same actions give the same from there."""
         self._engine.restore(state)
         return self._shown()
 
-    def _shown(self) -> tuple[Observation, dict]:
+    def _shown(self) -> tuple[Observation, Info]:
         return self._named(*self._engine.shown(self._copy))
 
-    def _named(self, columns: list, mask: torch.Tensor | None, is_first: torch.Tensor) -> tuple[Observation, dict]:
-        info = {"is_first": is_first}
+    def _named(
+        self, columns: list[torch.Tensor], mask: torch.Tensor | None, is_first: torch.Tensor
+    ) -> tuple[Observation, Info]:
+        info: Info = {"is_first": is_first}
         if mask is not None:
             info["mask"] = mask
         return (columns[0] if len(columns) == 1 else dict(zip(self._names, columns))), info
 
-    def _columns(self, obs: Observation) -> list[torch.Tensor]:
+    def _columns(self, obs: Seen) -> list[torch.Tensor]:
         return columns_of(self.spec, obs)
 
 
@@ -202,27 +232,27 @@ def actions_of(spec: Spec, actions: torch.Tensor) -> torch.Tensor:
     return (actions.squeeze(1) if spec.action_dims == 1 else actions).long()
 
 
-def columns_of(spec: Spec, obs: Observation) -> list[torch.Tensor]:
+def columns_of(spec: Spec, obs: Seen) -> list[torch.Tensor]:
     """The columns of an observation, in order."""
     names = [c.name for c in spec.observations]
-    if not isinstance(obs, dict):
+    if not isinstance(obs, Mapping):
         if len(names) != 1:
             raise _engine.Error(f"[obs] expects a dict of {', '.join(names)}, got one tensor")
-        return [torch.as_tensor(obs)]
+        return [tensor_of(obs, "[obs] an observation")]
     missing = [name for name in names if name not in obs]
     if missing:
         raise _engine.Error(f"[obs] lacks {', '.join(missing)}; it has {', '.join(map(str, obs))}")
-    return [torch.as_tensor(obs[name]) for name in names]
+    return [tensor_of(obs[name], f"[obs] {name}") for name in names]
 
 
 def make(
     name: str,
-    num_envs: int = 1,
+    num_envs: SupportsIndex = 1,
     settings: Settings = None,
     *,
-    seed: int = 1,
+    seed: SupportsIndex = 1,
     device: str | torch.device = "auto",
-    threads: int = 0,
+    threads: SupportsIndex = 0,
     copy: bool = True,
 ) -> Envs:
     """Environments by name, `maglev.environments()` lists them.
@@ -233,4 +263,10 @@ def make(
     copy: each step gives tensors of its own. False: two sets in turn, valid until the step after the next.
     """
     words = assignments(settings)
-    return Envs(name, _engine.Envs(name, num_envs, words, seed, str(device), threads), copy, words)
+    if any(word.startswith("env.count=") for word in words):
+        raise _engine.Error("[make] how many environments is num_envs here, the second argument, not env.count")
+    engine = _engine.Envs(
+        text(name, "[make] an environment"), whole(num_envs, "[make] num_envs"), words, whole(seed, "[make] seed"),
+        str(device), whole(threads, "[make] threads"),
+    )  # fmt: skip
+    return Envs(name, engine, copy, words)

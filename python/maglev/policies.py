@@ -5,17 +5,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, Union
 
 import torch
 from torch.distributions import Independent, Normal
 
 from maglev import _engine
-from maglev.environments import Envs, Observation, Spec, actions_of, columns_of
+from maglev.environments import Envs, Info, Observation, Seen, Spec, actions_of, columns_of
+from maglev.given import Numbers, refuse_copies, tensor_of, text, whole
 from maglev.settings import Settings, assignments
 
+if TYPE_CHECKING:
+    from maglev.runs import Run
 
-def name_of(player) -> str:
+# a scripted player by name, a run by its folder (FOLDER@CHECKPOINT) or itself, a policy
+Player = Union[str, Path, "Run", "Policy"]
+# from observations and info to actions
+Function = Callable[[Any, Info], Numbers]
+
+
+def name_of(player: Player) -> str:
     """Who plays, as the engine names them: a name, or a run by its folder."""
     return player.player if isinstance(player, Policy) else str(getattr(player, "folder", player))
 
@@ -28,7 +37,7 @@ class Acting(NamedTuple):
     settings: list[str]  # name=value that are to differ from training; none of the environment's
 
 
-def acting_of(player, mode: str = "", temperature: float | None = None) -> Acting:
+def acting_of(player: Player, mode: str = "", temperature: float | None = None) -> Acting:
     """How who is named so, or a Policy, acts: as it is given, else a Policy as it does, others sample."""
     if not isinstance(player, Policy):
         return Acting(mode or "sample", 1 if temperature is None else temperature, [])
@@ -57,7 +66,7 @@ class Policy:
         self.temperature = temperature
         self.settings = assignments(settings)  # that are to differ from training
         self.spec = Spec(engine.spec)
-        self._bounds = None  # of actions that are numbers, where they were first drawn
+        self._bounds: list[torch.Tensor] = []  # of actions that are numbers, where they were first drawn
 
     def __repr__(self) -> str:
         return f"Policy({self.name!r}, environment={self.environment!r}, checkpoint={self.checkpoint!r})"
@@ -79,7 +88,10 @@ class Policy:
     def device(self) -> torch.device:
         return torch.device(self._engine.device)
 
-    def act(self, obs: Observation | None = None, info: dict | None = None, *, clip: bool = True) -> torch.Tensor:
+    def __reduce__(self) -> Any:
+        return refuse_copies("a policy stays in its process", f"in another maglev.load or envs.player has {self.player!r}")
+
+    def act(self, obs: Seen | None = None, info: Info | None = None, *, clip: bool = True) -> torch.Tensor:
         """Actions [rows, dims], [rows] where an action is one category.
 
         obs: [rows, ...] of stored columns, as environments of its kind show them, or one observation without rows,
@@ -98,22 +110,26 @@ class Policy:
         columns, mask, is_first, single = self._rows(columns, mask, is_first)
         action = actions_of(self.spec, self._engine.act(columns, mask, is_first))
         if clip and not self.spec.discrete:
-            if self._bounds is None:
+            if not self._bounds:
                 self._bounds = [torch.tensor(bound, device=action.device) for bound in (self.spec.low, self.spec.high)]
-            action = action.clamp(*self._bounds)
+            low, high = self._bounds
+            action = action.clamp(low, high)
         return action[0] if single else action
 
-    def _rows(self, columns: list, mask, is_first) -> tuple:
+    def _rows(
+        self, columns: list[torch.Tensor], mask: Numbers | None, is_first: Numbers | None
+    ) -> tuple[list[torch.Tensor], torch.Tensor | None, torch.Tensor | None, bool]:
         """All with a first size of rows, and whether they had none."""
         single = columns[0].dim() == len(self.spec.observations[0].shape)
-        mask, is_first = (None if flags is None else torch.as_tensor(flags) for flags in (mask, is_first))
+        allowed = None if mask is None else tensor_of(mask, '[act] info["mask"]')
+        first = None if is_first is None else tensor_of(is_first, '[act] info["is_first"]')
         if single:
             columns = [c.unsqueeze(0) for c in columns]
-            mask = None if mask is None else mask.reshape(1, -1)
-            is_first = None if is_first is None else is_first.reshape(1)
-        return columns, mask, is_first, single
+            allowed = None if allowed is None else allowed.reshape(1, -1)
+            first = None if first is None else first.reshape(1)
+        return columns, allowed, first, single
 
-    def log_probs(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
+    def log_probs(self, obs: Seen, info: Info | None = None) -> torch.Tensor | None:
         """What act draws from at temperature 1: [rows, categories] f32, heads one after the other, -inf where the mask
         forbids. None where actions are numbers, or who acts cannot tell: PPO's policies can, but for those with
         ppo.network.memory, of which an observation alone does not say.
@@ -122,7 +138,7 @@ class Policy:
         found = self._engine.log_probs(columns, mask)
         return found[0] if single and found is not None else found
 
-    def normal(self, obs: Observation, info: dict | None = None) -> Independent | None:
+    def normal(self, obs: Seen, info: Info | None = None) -> Independent[Any] | None:
         """What act draws numbers from at temperature 1, before it clips them: its log_prob(action) of what act gave with
         clip=False, and its entropy(), are [rows] f32, one number for one observation, as PPO's loss has them. None where
         actions are categories (log_probs is of those), or who acts draws from something else or cannot tell: PPO's
@@ -135,7 +151,7 @@ class Policy:
         mean, log_std = (part[0] if single else part for part in found)
         return Independent(Normal(mean, log_std.exp()), 1)
 
-    def value(self, obs: Observation, info: dict | None = None) -> torch.Tensor | None:
+    def value(self, obs: Seen, info: Info | None = None) -> torch.Tensor | None:
         """The return that its critic expects: [rows] f32, one number for one observation; discounted, and of rewards as
         they were learned from, which ppo.normalize_reward divides by their deviation. None where it has no critic that
         sees what it sees, or one observation does not say: PPO's policies have one, but where a column is for critics
@@ -151,14 +167,14 @@ class Policy:
 
 
 def load(
-    run: str | Path,
+    run: str | Path | Run,
     *,
     checkpoint: str = "latest",
     mode: str = "mean",
     temperature: float = 1,
     settings: Settings = None,
-    device: str = "",
-    seed: int = 1,
+    device: str | torch.device = "",
+    seed: SupportsIndex = 1,
 ) -> Policy:
     """A run's policy, which needs no environment.
 
@@ -168,7 +184,7 @@ def load(
     settings: name=value that are to differ from training, such as where files lie.
     device: empty: where it was trained.
     """
-    actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, temperature, seed)
+    actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, temperature, whole(seed, "[load] seed"))
     # FOLDER/checkpoints/CHECKPOINT, or one that lies elsewhere
     saved = Path(actor.checkpoint).resolve()
     own = saved.parent.name == "checkpoints"
@@ -176,19 +192,35 @@ def load(
     return Policy(actor, player, mode, temperature, settings)
 
 
+def playing(function: Function, spec: Spec) -> Callable[..., torch.Tensor]:
+    """A function of a user's as the engine calls it: columns, mask, is_first and the first row's number."""
+    names = [c.name for c in spec.observations]
+
+    def act(
+        columns: list[torch.Tensor], mask: torch.Tensor | None, is_first: torch.Tensor, first: int
+    ) -> torch.Tensor:
+        obs = columns[0] if len(names) == 1 else dict(zip(names, columns))
+        info: Info = {"is_first": is_first.view(torch.bool), "rows": slice(first, first + len(is_first))}
+        if mask is not None:
+            info["mask"] = mask.view(torch.bool)
+        return tensor_of(function(obs, info), "[evaluate] the function's actions")
+
+    return act
+
+
 def evaluate(
-    player: str | Policy | Callable,
+    player: Player | Function,
     environment: str = "",
     *,
     settings: Settings = None,
     mode: str = "",
     temperature: float | None = None,
-    against: str | Policy = "",
-    episodes: int = 100,
-    steps: int = 0,
-    envs: int = 0,
-    seed: int = 1_000_003,
-) -> dict:
+    against: Player = "",
+    episodes: SupportsIndex = 100,
+    steps: SupportsIndex = 0,
+    envs: SupportsIndex = 0,
+    seed: SupportsIndex = 1_000_003,
+) -> dict[str, Any]:
     """Judges a player as `maglev eval` does: fixed seeds, environments of its own, each one's first episodes.
 
     player: a run's folder (FOLDER@CHECKPOINT), a scripted player of `environment`, "random", a Policy, or a function
@@ -202,7 +234,6 @@ def evaluate(
       mode and settings. Empty: the player plays all agents.
     episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
     """
-    judged = player
     if isinstance(player, Policy):
         # a run's knows its environment by itself, with the settings it was trained in
         environment = environment or ("" if player.checkpoint else player.environment)
@@ -211,21 +242,17 @@ def evaluate(
     if callable(player):
         if not environment:
             raise _engine.Error("[evaluate] a function wants to know the environment it plays")
-        names = [c.name for c in Spec(_engine.spec(environment, assignments(settings))).observations]
-
-        def judged(columns, mask, is_first, first):
-            obs = columns[0] if len(names) == 1 else dict(zip(names, columns))
-            info = {"is_first": is_first.view(torch.bool), "rows": slice(first, first + len(is_first))}
-            if mask is not None:
-                info["mask"] = mask.view(torch.bool)
-            return torch.as_tensor(player(obs, info))
-
+        judged: str | Callable[..., torch.Tensor] = playing(player, Spec(_engine.spec(environment, assignments(settings))))
     else:
         judged = name_of(player)
         for note in _engine.notes(judged, environment, assignments(settings)):
             warnings.warn(note, stacklevel=2)
+    lengths = [
+        whole(number, f"[evaluate] {name}")
+        for name, number in (("episodes", episodes), ("steps", steps), ("envs", envs), ("seed", seed))
+    ]
     rival = acting_of(against)
     return _engine.evaluate(
         judged, environment, assignments(settings), mode or "mean", 1 if temperature is None else temperature,
-        name_of(against), rival.mode, rival.temperature, rival.settings, episodes, steps, envs, seed,
+        name_of(against), rival.mode, rival.temperature, rival.settings, *lengths,
     )  # fmt: skip

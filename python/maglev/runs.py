@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from maglev import _engine
+from maglev.given import Listener, listening, text
 from maglev.policies import Policy, evaluate, load
 from maglev.settings import Settings, assignments
 
@@ -24,16 +26,17 @@ class Run:
         return f"Run({str(self.folder)!r})"
 
     @property
-    def status(self) -> dict:
+    def status(self) -> dict[str, Any]:
         """run.json: state, steps, return_mean, times."""
-        return json.loads((self.folder / "run.json").read_text())
+        status: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        return status
 
     @property
     def config(self) -> str:
         """Every setting as it was resolved, as YAML."""
         return (self.folder / "config.yaml").read_text()
 
-    def rows(self) -> list[dict]:
+    def rows(self) -> list[dict[str, Any]]:
         """metrics.jsonl, a dict a row: losses, returns, speeds; evaluations are rows with eval/*."""
         rows = []
         path = self.folder / "metrics.jsonl"
@@ -55,22 +58,17 @@ class Run:
             raise _engine.Error(f"[run] {self.folder} has no figure {name!r}; it has {', '.join(names)}")
         return [step for step, _ in known], [value for _, value in known]
 
-    def policy(self, checkpoint: str = "latest", **options) -> Policy:
+    def policy(self, checkpoint: str = "latest", **options: Any) -> Policy:
         """load() of this run."""
         return load(str(self.folder), checkpoint=checkpoint, **options)
 
-    def evaluate(self, checkpoint: str = "latest", **options) -> dict:
+    def evaluate(self, checkpoint: str = "latest", **options: Any) -> dict[str, Any]:
         """evaluate() of this run."""
         return evaluate(f"{self.folder}@{checkpoint}", **options)
 
 
 def names_of(sinks: Sequence[str] | str) -> list[str]:
     return sinks.split(",") if isinstance(sinks, str) else list(sinks)
-
-
-def _listening(start, iteration, epoch, row, episodes, end) -> dict[str, Callable[..., bool | None]]:
-    told = {"start": start, "iteration": iteration, "epoch": epoch, "row": row, "episodes": episodes, "end": end}
-    return {name: listener for name, listener in told.items() if listener is not None}
 
 
 def _ended(outcome: str, folder: str) -> Run:
@@ -90,12 +88,12 @@ def train(
     config: str | Path | None = None,
     bare: bool = False,
     sinks: Sequence[str] = (),
-    on_start: Callable[[dict], bool | None] | None = None,
+    on_start: Callable[[dict[str, Any]], bool | None] | None = None,
     on_iteration: Callable[[int], bool | None] | None = None,
-    on_epoch: Callable[[int, dict], bool | None] | None = None,
-    on_row: Callable[[dict], bool | None] | None = None,
-    on_episodes: Callable[[list[dict]], bool | None] | None = None,
-    on_end: Callable[[dict], bool | None] | None = None,
+    on_epoch: Callable[[int, dict[str, Any]], bool | None] | None = None,
+    on_row: Callable[[dict[str, Any]], bool | None] | None = None,
+    on_episodes: Callable[[list[dict[str, Any]]], bool | None] | None = None,
+    on_end: Callable[[dict[str, Any]], bool | None] | None = None,
 ) -> Run:
     """Trains in this process to the end and gives the run's folder: `maglev train` with the same settings.
 
@@ -115,16 +113,19 @@ def train(
 
     Ctrl-C saves and raises KeyboardInterrupt; resume() goes on from there.
     """
+    heard = listening(
+        start=on_start, iteration=on_iteration, epoch=on_epoch, row=on_row, episodes=on_episodes, end=on_end
+    )
     outcome, folder = _engine.train(
-        algorithm,
-        environment,
+        text(algorithm, "[train] an algorithm"),
+        text(environment, "[train] an environment"),
         assignments(settings),
         str(config) if config is not None else None,
         bare,
         str(out or ""),
         overwrite,
         names_of(sinks),
-        _listening(on_start, on_iteration, on_epoch, on_row, on_episodes, on_end),
+        heard,
     )
     return _ended(outcome, folder)
 
@@ -134,14 +135,16 @@ def resume(
     settings: Settings = None,
     *,
     sinks: Sequence[str] = (),
-    on_start: Callable[[dict], bool | None] | None = None,
+    on_start: Callable[[dict[str, Any]], bool | None] | None = None,
     on_iteration: Callable[[int], bool | None] | None = None,
-    on_epoch: Callable[[int, dict], bool | None] | None = None,
-    on_row: Callable[[dict], bool | None] | None = None,
-    on_episodes: Callable[[list[dict]], bool | None] | None = None,
-    on_end: Callable[[dict], bool | None] | None = None,
+    on_epoch: Callable[[int, dict[str, Any]], bool | None] | None = None,
+    on_row: Callable[[dict[str, Any]], bool | None] | None = None,
+    on_episodes: Callable[[list[dict[str, Any]]], bool | None] | None = None,
+    on_end: Callable[[dict[str, Any]], bool | None] | None = None,
 ) -> Run:
     """Goes on with a run from its newest checkpoint, bit for bit: `maglev train --resume`. As train()."""
     folder = run.folder if isinstance(run, Run) else run
-    listening = _listening(on_start, on_iteration, on_epoch, on_row, on_episodes, on_end)
-    return _ended(*_engine.resume(str(folder), assignments(settings), names_of(sinks), listening))
+    heard = listening(
+        start=on_start, iteration=on_iteration, epoch=on_epoch, row=on_row, episodes=on_episodes, end=on_end
+    )
+    return _ended(*_engine.resume(str(folder), assignments(settings), names_of(sinks), heard))

@@ -13,17 +13,54 @@ from maglev import _engine
 Settings = Mapping[str, object] | Iterable[str] | None
 
 
-def text_of(value: object) -> str:
+def text_of(name: str, value: object) -> str:
     """A value as a setting's text."""
     if isinstance(value, (torch.Tensor, np.ndarray)):
         value = value.tolist()
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(text_of(one) for one in value) + "]"
+        return "[" + ", ".join(text_of(name, one) for one in value) + "]"
     if value is None:
-        raise _engine.Error("[settings] None is no value; leave the setting out for its default")
+        raise _engine.Error(f"[settings] {name}: None is no value; leave the setting out for its default")
+    if name == "env.id" and not isinstance(value, str):
+        return id_of(value)
+    if callable(value):
+        raise _engine.Error(
+            f"[settings] {name} is a value, got {value!r}; what a schedule ends at is a setting of its own, such as "
+            "ppo.lr_end, and what a function is to do meanwhile goes into maglev.train's on_..."
+        )
     return str(value)
+
+
+def id_of(kind: object) -> str:
+    """An environment's class, or a function that makes one, as the processes that step it find it."""
+    module, name = getattr(kind, "__module__", None), getattr(kind, "__qualname__", None)
+    if not callable(kind) or not isinstance(module, str) or not isinstance(name, str):
+        raise _engine.Error(f"[settings] env.id is a name, a class or a function that makes one, got {kind!r}")
+    if module == "__main__" or not name.isidentifier():
+        raise _engine.Error(
+            f"[settings] env.id: the processes that step environments do not run the program that {name} is in; put it at "
+            'the top of a file beside, my_envs.py, and give "my_envs:NAME", or my_envs.NAME'
+        )
+    return f"{module}:{name}"
+
+
+def json_of(arguments: Mapping[str, object]) -> str:
+    """What an environment is made with, as JSON; NumPy's numbers and tensors are lists and numbers."""
+
+    def plain(value: object) -> object:
+        if isinstance(value, (torch.Tensor, np.ndarray, np.generic)):
+            return value.tolist()
+        raise _engine.Error(
+            f"[settings] env.kwargs goes to other processes as JSON: numbers, texts, lists and dicts, got {value!r}; let a "
+            "function make the environment from these (env.id=my_envs:make)"
+        )
+
+    try:
+        return json.dumps(arguments, default=plain)
+    except (TypeError, ValueError) as error:
+        raise _engine.Error(f"[settings] env.kwargs is no JSON: {error}") from None
 
 
 def flattened(settings: Mapping[str, object], section: str = "") -> Iterator[tuple[str, object]]:
@@ -31,7 +68,7 @@ def flattened(settings: Mapping[str, object], section: str = "") -> Iterator[tup
     for name, value in settings.items():
         if section + name == "env.kwargs" and isinstance(value, Mapping):
             # one setting, whose text is JSON
-            yield section + name, json.dumps(value)
+            yield section + name, json_of(value)
         elif isinstance(value, Mapping):
             yield from flattened(value, f"{section}{name}.")
         else:
@@ -45,7 +82,7 @@ def assignments(settings: Settings) -> list[str]:
     if isinstance(settings, str):
         raise _engine.Error(f"[settings] must be a dict or a list of name=value, got the text {settings!r}")
     if isinstance(settings, Mapping):
-        return [f"{name}={text_of(value)}" for name, value in flattened(settings)]
+        return [f"{name}={text_of(name, value)}" for name, value in flattened(settings)]
     try:
         return [str(word) for word in settings]
     except TypeError:

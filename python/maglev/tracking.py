@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import maglev_sync
 from maglev_sync import Sent
@@ -12,7 +13,7 @@ from maglev import _engine
 from maglev.runs import Run
 
 
-def sync(runs: str | Path | Run | Sequence[str | Path | Run], to: str, **options) -> list[Sent]:
+def sync(runs: str | Path | Run | Sequence[str | Path | Run], to: str, **options: Any) -> list[Sent]:
     """Sends runs to a tracker, "wandb" or "mlflow": what is not there yet of their settings, rows and ends.
 
     options: those of maglev_sync.sync, such as project="carts", follow=True, checkpoints=True, offline=True,

@@ -1,7 +1,10 @@
 """The package `maglev`: environments, policies and training from Python, beside the command line."""
 
 import ast
+import copy
+import inspect
 import json
+import pickle
 import os
 import re
 import shutil
@@ -32,10 +35,10 @@ SETTINGS = {
 QUICK = {"env.count": 8, "ppo.rollout": 32, "ppo.minibatch": 64, "seed": 3}
 
 
-def made(name, num_envs=3, **options):
+def made(name, num_envs=3, settings=None, **options):
     """Environments by name; skips where their library, or what draws for them, is not on this machine."""
     try:
-        return maglev.make(name, num_envs, settings=SETTINGS.get(name), **options)
+        return maglev.make(name, num_envs, settings=settings or SETTINGS.get(name), **options)
     except maglev.Error as error:
         if "is not in this build" in str(error) or "pictures need OpenGL" in str(error):
             pytest.skip(str(error))
@@ -136,7 +139,21 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.make("cartpol"), "did you mean cartpole"),
         (lambda: maglev.make("cartpole", 0), "at least 1, got 0"),
         (lambda: maglev.make("cartpole", settings={"env.max_step": 3}), "did you mean env.max_steps"),
-        (lambda: maglev.make("cartpole", settings={"env.max_steps": None}), "None is no value"),
+        (lambda: maglev.make("cartpole", settings={"env.max_steps": None}), "env.max_steps: None is no value"),
+        (lambda: maglev.make("cartpole", 2, {"env.count": 4}), "is num_envs here, the second argument"),
+        (lambda: maglev.make("cartpole", 3.0), "num_envs must be a whole number in 0..2**63-1, got 3.0"),
+        (lambda: maglev.make("cartpole", seed=None), "seed must be a whole number in 0..2**63-1, got None"),
+        (lambda: maglev.make(len), "[make] an environment is named by a text"),
+        (lambda: envs.reset(-1), "[reset] seed must be a whole number in 0..2**63-1, got -1"),
+        (lambda: envs.step(None), "[step] actions must be a tensor, an array or numbers, got NoneType"),
+        (lambda: envs.render("rgb_array"), "must be a whole number in 0..2**63-1, got 'rgb_array'"),
+        (lambda: maglev.evaluate("random", "cartpole", episodes=-1), "[evaluate] episodes must be a whole number"),
+        (lambda: maglev.evaluate(lambda obs, info: None, "cartpole"), "the function's actions must be a tensor"),
+        (lambda: maglev.train("ppo", len), "[train] an environment is named by a text"),
+        (lambda: maglev.train("ppo", "cartpole", {"ppo.lr": lambda left: left}, out="never"), "[settings] ppo.lr is a value"),
+        (lambda: maglev.train("ppo", "cartpole", out="never", on_row=3), "on_row must be a function, got 3"),
+        (lambda: pickle.dumps(envs), "environments stay where they were made"),
+        (lambda: copy.deepcopy(envs.player("random")), "a policy stays in its process"),
         (lambda: maglev.make("cartpole", device="tpu"), "auto, cpu, cuda"),
         (lambda: maglev.make("cartpole", 3).step([0, 0, 0]), "reset() comes before"),
         (lambda: envs.step([0, 1]), r"\[3, 1\] or \[3\], got \[2\]"),
@@ -475,6 +492,30 @@ def test_the_stub_has_what_the_module_has():
     assert (HOME / "python" / "maglev" / "py.typed").exists()
 
 
+def signatures():
+    """What the package offers, by name."""
+    pytest.importorskip("gymnasium")
+    from maglev.gymnasium import Spaces, VectorEnv
+
+    for kind in (*(getattr(maglev, name) for name in maglev.__all__), Spaces, VectorEnv):
+        if inspect.isclass(kind):
+            own = {name: getattr(f, "fget", f) for name, f in vars(kind).items() if name == "__init__" or name[0] != "_"}
+            yield from ((f"{kind.__name__}.{name}", f) for name, f in own.items() if inspect.isfunction(f))
+        else:
+            yield kind.__name__, kind
+
+
+def test_types_are_said_in_full():
+    """A program is checked with mypy --strict: nothing that it calls is without types, or of parts that nobody says."""
+    for name, function in signatures():
+        said = inspect.signature(function)
+        parameters = [p.annotation for p in said.parameters.values() if p.name not in ("self", "_")]
+        results = [] if name.endswith("__init__") else [said.return_annotation]
+        for annotation in (*parameters, *results):
+            assert annotation is not inspect.Signature.empty, name
+            assert not re.search(r"\b(dict|list|tuple|Callable|Sequence|Mapping)\b(?!\[)", str(annotation)), (name, annotation)
+
+
 def test_ctrl_c_saves_and_interrupts(tmp_path):
     script = (
         "import maglev, sys\n"
@@ -776,6 +817,7 @@ def test_gymnasium_takes_it_for_its_own():
         vector.close(), vector.close()
         with pytest.raises(maglev.Error, match=f"of {name} are closed"):
             vector.reset()
+    assert VectorEnv("cartpole", 4, {"env.max_steps": 9}).envs.spec.max_steps == 9
     vector = VectorEnv("cartpole", 4, render_mode="rgb_array")
     with pytest.raises(maglev.Error, match="seed must be one integer"):
         vector.reset(seed=[1, 2, 3, 4])
@@ -804,7 +846,84 @@ def test_settings_may_be_sections_and_numbers_of_libraries():
         "ppo.lr=0.5", "ppo.network.hidden=[64, 32]", "ppo.normalize_reward=true", 'env.kwargs={"size": 12}', "env.max_steps=7",
         "seed=3",
     ]  # fmt: skip
+    assert assignments({"a": np.bool_(True), "env": {"kwargs": {"x": np.float32(0.5), "y": np.arange(2)}}}) == [
+        "a=true", 'env.kwargs={"x": 0.5, "y": [0, 1]}',
+    ]  # fmt: skip
     assert maglev.make("cartpole", 2, {"env": {"max_steps": 7}}).spec.max_steps == 7
+
+
+def test_an_environment_of_python_is_given_as_its_class():
+    from gym_samples import Echo
+    from maglev.settings import assignments
+
+    class Local(Echo):
+        pass
+
+    class Main(Echo):
+        pass
+
+    Main.__module__, Main.__qualname__ = "__main__", "Main"
+    assert assignments({"env.id": Echo}) == assignments({"env": {"id": Echo}}) == ["env.id=gym_samples:Echo"]
+    for kind, why in ((Local, "Local is in"), (Main, "Main is in"), (lambda: Echo(), "<lambda> is in"), (Echo(), "got <gym_samples.Echo")):
+        with pytest.raises(maglev.Error, match=re.escape("env.id") + ".*" + re.escape(why)):
+            assignments({"env.id": kind})
+    for kwargs in ({"a": Echo}, {(1, 2): 3}):
+        with pytest.raises(maglev.Error, match="env.kwargs"):
+            assignments({"env.kwargs": kwargs})
+
+
+@pytest.mark.parametrize("name", ["Corridor", "Switches", "Buttons", "Echo", "Frames", "Narrow", "Scalars"])
+def test_a_policy_plays_in_environments_of_gymnasium(name, monkeypatch, tmp_path):
+    gymnasium = pytest.importorskip("gymnasium")
+    import gym_samples
+    from maglev.gymnasium import Spaces
+    from test_gymnasium import SEED, seed_of
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(gym_samples.__file__).parent), prepend=os.pathsep)
+    settings = {"env.id": getattr(gym_samples, name), "env.workers": 1, "env.max_steps": 30}
+    with made("gymnasium", 1, settings=settings, seed=SEED) as envs:
+        env = gymnasium.make(f"gym_samples:{name}-v0", max_episode_steps=30, disable_env_checker=True)
+        spaces = Spaces(env)
+        seen, info = env.reset(seed=seed_of(env=0, episode=0))
+        obs, _ = envs.reset()
+        ended = False
+        while not ended:
+            shown = spaces.columns(seen)
+            for column, tensor in zip(envs.spec.observations, columns_of(envs, obs)):
+                np.testing.assert_array_equal(shown[column.name], tensor[0])
+            # what is chosen there is taken here
+            chosen = envs.sample()
+            obs, reward, terminated, truncated, _ = envs.step(chosen)
+            seen, earned, *ends, info = env.step(spaces.action(chosen[0]))
+            assert reward == np.float32(earned) and [terminated, truncated] == ends
+            ended = any(ends)
+    sizes = {"env.count": 2, "ppo.rollout": 16, "ppo.minibatch": 16, "train.steps": 32}
+    run = maglev.train("ppo", "gymnasium", {**settings, **sizes}, bare=True, out=tmp_path / "run", sinks=["jsonl"])
+    policy, (seen, info) = run.policy(), env.reset()
+    for _ in range(5):
+        seen, *_, info = env.step(spaces.act(policy, seen, info))
+    with pytest.raises(maglev.Error, match="CartPole-v1 shows .* where the policy of .* sees"):
+        Spaces(gymnasium.make("CartPole-v1")).act(policy, np.zeros(4, np.float32))
+    if name == "Corridor":
+        with pytest.raises(maglev.Error, match="which actions are allowed"):
+            spaces.act(policy, seen)
+
+
+def test_what_gymnasiums_environment_shows_and_takes_is_held_to_its_spaces():
+    pytest.importorskip("gymnasium")
+    from gym_samples import Corridor, Echo, Mixed, Switches
+    from maglev.gymnasium import Spaces
+
+    wrong = [
+        (lambda: Spaces(Mixed()), "Mixed takes actions Tuple"),
+        (lambda: Spaces(Echo()).columns(np.zeros(3)), "Echo showed an observation of shape (3,)"),
+        (lambda: Spaces(Corridor()).action(3), "Corridor takes categories, from 0 on and below [3], got [3]"),
+        (lambda: Spaces(Corridor()).action(0.5), "Corridor takes categories"),
+        (lambda: Spaces(Switches()).action([0]), "takes an action of 2 numbers, got 1"),
+    ]
+    for act, why in wrong:
+        with pytest.raises(maglev.Error, match=re.escape(why)):
+            act()
 
 
 def test_the_package_shows_what_it_offers_alone():
