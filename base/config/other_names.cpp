@@ -234,7 +234,9 @@ std::string unknown_setting(std::string_view name, const std::vector<std::string
     return "unknown setting '" + std::string(name) +
            "'; what gymnasium.make takes besides is JSON, env.kwargs='{\"" +
            std::string(name.substr(kEnv.size())) + "\": <value>}'";
-  // a list of them all would fill the screen
+  // of a run they would fill the screen, of an environment alone they are few
+  constexpr size_t kFew = 16;
+  if (known.size() <= kFew) return unknown_name("setting", name, known);
   return "unknown setting '" + std::string(name) + "'; --help lists the " +
          std::to_string(known.size()) + " there are";
 }

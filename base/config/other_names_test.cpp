@@ -107,6 +107,11 @@ TEST(OtherNames, an_unknown_setting_is_answered_without_a_list) {
                 std::to_string(kPpo.size()) + " there are");
 }
 
+TEST(OtherNames, an_unknown_setting_is_answered_with_all_where_they_are_few) {
+  EXPECT_EQ(unknown_setting("env.gravity", {"env.dt", "env.max_steps"}),
+            "unknown setting 'env.gravity'; known: env.dt, env.max_steps");
+}
+
 TEST(OtherNames, an_argument_of_an_environment_of_python_goes_into_its_kwargs) {
   EXPECT_EQ(unknown_setting("env.size", {"env.count", "env.kwargs"}),
             "unknown setting 'env.size'; what gymnasium.make takes besides is JSON, "

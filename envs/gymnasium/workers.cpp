@@ -437,7 +437,7 @@ void Workers::end_idle() {
   All& all = All::of_process();
   std::lock_guard lock(all.mutex);
   for (const auto& [made, workers] : all.by_made)
-    if (workers) workers->end_processes();
+    if (workers && made.process == ::getpid()) workers->end_processes();
 }
 
 void Workers::end_processes() {

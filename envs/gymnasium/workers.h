@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <vector>
 
 #include "base/core/error.h"
@@ -27,6 +28,8 @@ struct Made {
   int32_t max_steps = 0, workers = 0;
   int32_t timeout = 0;  ///< seconds of silence after which a reset or a step fails; 0: never
   double late_s = 60;   ///< of silence after which people are told
+  /// whose children they are: a process that was forked makes its own
+  pid_t process = ::getpid();
 
   auto operator<=>(const Made&) const = default;
 };

@@ -1,7 +1,9 @@
 #include "python/bindings/envs.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <pthread.h>
 
 #include <ATen/ATen.h>
 
@@ -55,6 +57,18 @@ at::Tensor column_of(const ObsColumn& column, const at::Tensor& given, at::Devic
                 std::string(at::toString(given.scalar_type())));
   const auto dtype = floats ? at::kFloat : column.dtype == DType::u8 ? at::kByte : at::kInt;
   return given.to(device, dtype).contiguous();
+}
+
+// threads, torch's too, and what steps environments of Python stay with the process that made them
+void expect_unforked() {
+  static std::atomic<bool> forked{false};
+  [[maybe_unused]] static const int told =
+      ::pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  if (forked)
+    throw Error(
+        "[fork] this process was forked from one that had made environments, whose threads stayed "
+        "there; start it with multiprocessing.get_context(\"spawn\"), or before the first "
+        "maglev.make");
 }
 
 void expect_finite(const float* numbers, int64_t rows, int64_t dims) {
@@ -128,6 +142,7 @@ Envs::Envs(const EnvsRequest& request)
       seed_(request.seed),
       identity_(request.name + " x " + std::to_string(request.count) + "\n" +
                 params_.table().yaml()) {
+  expect_unforked();
   const c10::InferenceMode ordinary(false);
   const c10::OptionalDeviceGuard guard(placement_.device);
   envs_ = std::make_unique<VecEnv>(entry(), params_.get(), count_, request.seed, placement_.device,
@@ -160,7 +175,7 @@ void Envs::seed_into(uint64_t seed) {
 }
 
 void Envs::step(const at::Tensor& action) {
-  expect_open();
+  expect_ours();
   if (!begun_) throw Error("[step] reset() comes before the first step");
   const Turn turn(*this);
   // the step that follows a reset is of the same window
@@ -210,7 +225,7 @@ void Envs::visit(StateVisitor& visitor) {
 }
 
 EnvsState Envs::keep() {
-  expect_open();
+  expect_ours();
   if (!begun_) throw Error("[state] reset() comes before there is a state");
   const Turn turn(*this);
   return {StateSnapshot([this](StateVisitor& v) { visit(v); }), identity_, seed_};
@@ -228,7 +243,8 @@ void Envs::restore(const EnvsState& kept) {
   kept.state.restore([this](StateVisitor& v) { visit(v); });
 }
 
-void Envs::expect_open() const {
+void Envs::expect_ours() const {
+  expect_unforked();
   if (!envs_)
     throw Error("[envs] these environments of " + std::string(entry().name) +
                 " are closed; make others");

@@ -53,7 +53,7 @@ struct EnvsState {
 
 class Envs {
  public:
-  /// Throws Error.
+  /// Throws Error; also in a process that was forked from one that had made some.
   explicit Envs(const EnvsRequest& request);
   Envs(const Envs&) = delete;
   Envs& operator=(const Envs&) = delete;
@@ -102,16 +102,17 @@ class Envs {
   /// A call's turn: nobody else works with the environments, and tensors are ordinary ones of their
   /// device.
   struct Turn {
-    /// Throws Error where they are closed.
+    /// Throws Error where they are closed, or another process's.
     explicit Turn(const Envs& envs) : alone(envs.busy_), device(envs.placement_.device) {
-      envs.expect_open();
+      envs.expect_ours();
     }
     OneAtATime alone;
     c10::InferenceMode ordinary{false};
     c10::OptionalDeviceGuard device;
   };
 
-  void expect_open() const;
+  /// Throws Error where they are closed, or another process's.
+  void expect_ours() const;
   StepWindow& now() { return windows_[size_t(turn_)]; }
   const StepWindow& now() const { return windows_[size_t(turn_)]; }
   /// Environments of this seed, which have not begun.

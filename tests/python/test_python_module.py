@@ -348,6 +348,53 @@ def test_environments_of_python_leave_no_process_behind(monkeypatch):
     assert not workers() - before
 
 
+def forked(script, cwd):
+    """What a program writes; it gets child(do), which says what `do` comes to in a process that is forked, whose id it is."""
+    begin = (
+        "import os, maglev, torch\n"
+        "def child(do):\n"
+        "  if pid := os.fork(): return pid\n"
+        "  try: print(do(), flush=True)\n"
+        "  except maglev.Error as error: print(error, flush=True)\n"
+        "  os._exit(0)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", begin + script],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def test_environments_are_not_stepped_where_their_threads_are_not(cart, tmp_path):
+    said = forked(
+        "def wait(do): os.waitpid(child(do), 0)\n"
+        "wait(lambda: maglev.make('cartpole', 4096).reset()[0].shape[0])\n"
+        f"e = maglev.make('cartpole', 4096); e.reset(); a = e.sample(); p = maglev.load({str(cart.folder)!r})\n"
+        "for do in (lambda: maglev.make('cartpole', 4096), e.reset, lambda: e.step(a), e.totals): wait(do)\n"
+        "wait(lambda: len(p.act(torch.zeros(3, 4)))); print(len(e.step(a)[1]))",
+        tmp_path,
+    )
+    assert [line.startswith("[fork] ") and 'get_context("spawn")' in line for line in said[1:5]] == [True] * 4, said
+    assert said[0] == "4096" and said[5:] == ["3", "4096"]
+
+
+def test_a_process_that_was_forked_steps_environments_of_python_in_its_own(tmp_path):
+    pytest.importorskip("gymnasium")
+    said = forked(
+        "def judged(): return maglev.evaluate('random', 'gymnasium', settings={'env.workers': 1}, episodes=20)['returns']\n"
+        "print(judged(), flush=True)\n"
+        "for pid in [child(judged), child(judged)]: os.waitpid(pid, 0)",
+        tmp_path,
+    )
+    assert len(said) == 3 and len(set(said)) == 1, said
+
+
 def test_one_run_at_a_time(tmp_path):
     refused = []
 
