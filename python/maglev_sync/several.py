@@ -221,7 +221,10 @@ class Several:
 def check(to: str, project: str, entity: str | None, offline: bool, uri: str | None):
     """What can be wrong without a look at anything. Throws Error."""
     if to not in TRACKERS:
-        raise Error(f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}{did_you_mean(str(to), TRACKERS)}")
+        known = f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}"
+        if str(to).lower() == "tensorboard":
+            raise Error(f"{known}; TensorBoard reads what training wrote as it is: tensorboard --logdir runs")
+        raise Error(f"{known}{did_you_mean(str(to), TRACKERS)}")
     if not isinstance(project, str) or not project:
         got = "an empty one" if project == "" else repr(project)
         raise Error(f"[sync] --project must be a name, got {got}; leave it out for 'maglev'")
