@@ -190,7 +190,8 @@ void Console::redraw(bool must) {
   std::string frame = "\x1b[?25l" + to_top(terminal);
   drawn_widths_.clear();
   for (const Line& line : live_lines(view_, terminal)) {
-    frame += line.text(terminal.colour) + "\x1b[K\n";
+    // behind a full line the cursor stands on its last character, which would be erased
+    frame += line.text(terminal.colour) + (line.width() < terminal.columns ? "\x1b[K\n" : "\n");
     drawn_widths_.push_back(line.width());
   }
   screen_.write(frame + "\x1b[J\x1b[?25h");

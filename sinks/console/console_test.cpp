@@ -140,6 +140,17 @@ TEST(ConsoleSink, the_cursor_is_shown_below_the_region_between_calls) {
   EXPECT_TRUE(stage.emulator.cursor_shown());
 }
 
+TEST(ConsoleSink, the_last_character_of_a_full_line_stays) {
+  Stage stage;
+  // just as wide as the line of losses
+  stage.terminal.columns = 24;
+  Console console(run_info(), stage.screen());
+  stage.now_s = 1;
+  console.write(row_at(10));
+  EXPECT_NE(stage.all.find(" 0.5000\n"), std::string::npos) << stage.all;
+  EXPECT_EQ(stage.all.find(" 0.5000\x1b[K"), std::string::npos) << stage.all;
+}
+
 TEST(ConsoleSink, never_moves_above_the_screen_when_the_terminal_shrinks) {
   Stage stage;
   stage.emulator = Emulator(8);

@@ -76,6 +76,11 @@ Line labelled(const char* label) {
   return line;
 }
 
+// what finds no room is left out as a whole: a figure that is cut is another figure
+void add_where_it_fits(Line& line, const Line& part, int columns) {
+  if (line.width() + part.width() <= columns) line.add(part);
+}
+
 Line progress_line(const View& view, const Terminal& terminal) {
   const std::string text = percent(view.share());
   const int width = std::max(4, terminal.columns - 4 - 6);
@@ -122,26 +127,34 @@ Line status_line(const View& view, const Terminal& terminal) {
   line.add(" of " + count_text(double(view.total_steps)) + " steps");
   const bool brief = terminal.columns < 64;
   const std::string gap = brief ? "  " : "    ";
-  line.add(gap).add(count_text(view.steps_per_second), Ink::bold).add(brief ? "/s" : " steps/s");
-  line.add(gap).add(brief ? "" : "elapsed ", Ink::dim).add(duration_text(view.elapsed_s));
+  Line speed, elapsed, left, now;
+  speed.add(gap).add(count_text(view.steps_per_second), Ink::bold).add(brief ? "/s" : " steps/s");
+  elapsed.add(gap).add(brief ? "" : "elapsed ", Ink::dim).add(duration_text(view.elapsed_s));
   if (!over)
-    line.add(gap).add(brief ? "eta " : "left ", Ink::dim).add(duration_text(view.left_s()));
-  const std::string now = doing(view);
-  if (!now.empty() && line.width() + int(gap.size() + now.size()) <= terminal.columns)
-    line.add(gap).add(now, Ink::dim);
+    left.add(gap).add(brief ? "eta " : "left ", Ink::dim).add(duration_text(view.left_s()));
+  if (const std::string words = doing(view); !words.empty()) now.add(gap).add(words, Ink::dim);
+  add_where_it_fits(line, speed, terminal.columns);
+  // how long it will take is worth more than how long it took
+  add_where_it_fits(line, elapsed, terminal.columns - left.width());
+  add_where_it_fits(line, left, terminal.columns);
+  add_where_it_fits(line, now, terminal.columns);
   return line;
 }
 
-Line return_line(const View& view) {
+// `behind` stands at its end
+Line return_line(const View& view, const Line& behind, int columns) {
   Line line = labelled("return").add(figure_text(view.row.return_mean), Ink::bold);
   line.pad_to(kLabel + 10);
   // the mean is of a hundred episodes or more, the range of those since the row before
   const double low = view.figure("episode/return_min"), high = view.figure("episode/return_max");
+  Line range;
   if (std::isfinite(low))
-    line.add("newest from ", Ink::dim)
+    range.add("newest from ", Ink::dim)
         .add(figure_text(low))
         .add(" to ", Ink::dim)
         .add(figure_text(high));
+  add_where_it_fits(line, range, columns - behind.width());
+  add_where_it_fits(line, behind, columns);
   return line;
 }
 
@@ -154,19 +167,25 @@ Line best_line(const View& view) {
 }
 
 // what evaluations gave; empty where there was none
-Line evaluation_line(const View& view) {
-  Line line;
+Line evaluation_line(const View& view, int columns) {
+  Line line, when, best;
   if (!std::isfinite(view.evaluated)) return line;
   line = labelled("evaluated").add(figure_text(view.evaluated), Ink::bold);
-  line.pad_to(kLabel + 10).add("at ", Ink::dim).add(count_text(double(view.evaluated_step)));
-  return line.add("   best ", Ink::dim).add(figure_text(view.best_evaluated));
+  line.pad_to(kLabel + 10);
+  when.add("at ", Ink::dim).add(count_text(double(view.evaluated_step)) + " steps");
+  best.add("   best ", Ink::dim).add(figure_text(view.best_evaluated));
+  add_where_it_fits(line, when, columns);
+  add_where_it_fits(line, best, columns);
+  return line;
 }
 
-Line episodes_line(const View& view) {
+Line episodes_line(const View& view, int columns) {
   Line line = labelled("episodes").add(count_text(double(view.row.episodes)));
   line.pad_to(kLabel + 10);
   const double length = view.figure("episode/length_mean");
-  if (std::isfinite(length)) line.add("length ", Ink::dim).add(figure_text(length) + " steps");
+  Line lasted;
+  if (std::isfinite(length)) lasted.add("length ", Ink::dim).add(figure_text(length) + " steps");
+  add_where_it_fits(line, lasted, columns);
   return line;
 }
 
@@ -209,6 +228,8 @@ std::vector<Item> event_items(const View& view, bool since_line) {
 // name left, value right, in columns of one width
 std::vector<Line> grid(const char* label, const std::vector<Item>& items, int columns) {
   const int per_line = std::max(1, (columns - kLabel + 3) / (kCell + 3));
+  // the name is cut, its figure is not
+  const int cell = std::clamp(columns - kLabel, 1, kCell);
   std::vector<Line> lines;
   for (size_t i = 0; i < items.size(); ++i) {
     const int place = int(i) % per_line;
@@ -216,8 +237,8 @@ std::vector<Line> grid(const char* label, const std::vector<Item>& items, int co
     const std::string value = figure_text(items[i].value);
     Line& line = lines.back();
     line.pad_to(kLabel + place * (kCell + 3));
-    line.add(fit(items[i].name, kCell - 1 - int(value.size()), true), Ink::dim);
-    line.pad_to(kLabel + place * (kCell + 3) + kCell - int(value.size())).add(value);
+    line.add(fit(items[i].name, std::max(0, cell - 1 - int(value.size())), true), Ink::dim);
+    line.pad_to(kLabel + place * (kCell + 3) + cell - int(value.size())).add(value);
   }
   return lines;
 }
@@ -238,34 +259,41 @@ std::string mark_of(const Phase& phase, const Terminal& terminal) {
   return terminal.colour ? "█" : phase.shade;
 }
 
-Line legend(const std::vector<double>& shares, const Terminal& terminal, bool brief) {
-  Line line;
+// as many lines as it takes
+std::vector<Line> legend(const std::vector<double>& shares, const Terminal& terminal, bool brief) {
+  std::vector<Line> lines(1);
   for (size_t i = 0; i < kPhases.size(); ++i) {
     const Phase& phase = kPhases[i];
-    if (i > 0) line.add(brief ? " " : "  ");
+    Line part;
     if (!brief)
-      line.add(terminal.unicode && terminal.colour ? "■" : mark_of(phase, terminal), phase.ink)
+      part.add(terminal.unicode && terminal.colour ? "■" : mark_of(phase, terminal), phase.ink)
           .add(" ");
-    line.add(brief ? phase.brief : phase.name, brief ? phase.ink : Ink::dim)
+    part.add(brief ? phase.brief : phase.name, brief ? phase.ink : Ink::dim)
         .add(" " + whole_percent(shares[i]));
+    const std::string gap = i == 0 ? "" : brief ? " " : "  ";
+    if (kLabel + lines.back().width() + int(gap.size()) + part.width() > terminal.columns && i > 0)
+      lines.push_back(part);
+    else lines.back().add(gap).add(part);
   }
-  return line;
+  return lines;
 }
 
 // where the time goes: a stacked bar and what its parts are
 std::vector<Line> time_lines(const View& view, const Terminal& terminal) {
   const std::vector<double> shares = phase_shares(view);
-  Line names = legend(shares, terminal, false);
-  if (kLabel + names.width() > terminal.columns) names = legend(shares, terminal, true);
-  const int beside = terminal.columns - kLabel - names.width() - 3;
-  const bool one_line = beside >= 16;
+  std::vector<Line> names = legend(shares, terminal, false);
+  if (names.size() > 1) names = legend(shares, terminal, true);
+  const int beside = terminal.columns - kLabel - names[0].width() - 3;
+  const bool one_line = names.size() == 1 && beside >= 16;
   const std::vector<int> widths =
       apportion(shares, one_line ? beside : std::max(4, terminal.columns - kLabel - 1));
   Line line = labelled("time");
   for (size_t i = 0; i < kPhases.size(); ++i)
     line.add(repeat(mark_of(kPhases[i], terminal), widths[i]), kPhases[i].ink);
-  if (one_line) return {line.add("  ").add(names)};
-  return {line, labelled("").add(names)};
+  if (one_line) return {line.add("  ").add(names[0])};
+  std::vector<Line> lines{line};
+  for (const Line& part : names) lines.push_back(labelled("").add(part));
+  return lines;
 }
 
 // what is known of the GPU
@@ -307,11 +335,13 @@ std::vector<Line> bound_lines(const View& view, const Terminal& terminal) {
 }
 
 std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
-  Line best = return_line(view);
+  Line best;
   if (std::isfinite(view.best_return))
     best.add("   best ", Ink::dim).add(figure_text(view.best_return));
-  std::vector<Ranked> lines{{std::move(best), mean_return}, {episodes_line(view), episodes}};
-  if (std::isfinite(view.evaluated)) lines.push_back({evaluation_line(view), mean_return});
+  std::vector<Ranked> lines{{return_line(view, best, terminal.columns), mean_return},
+                            {episodes_line(view, terminal.columns), episodes}};
+  if (std::isfinite(view.evaluated))
+    lines.push_back({evaluation_line(view, terminal.columns), mean_return});
   const int width = terminal.columns - kLabel - 1;
   if (view.history.size() >= 2)
     lines.push_back(
@@ -324,10 +354,10 @@ std::vector<Ranked> narrow_figures(const View& view, const Terminal& terminal) {
 std::vector<Ranked> wide_figures(const View& view, const Terminal& terminal) {
   constexpr int kLeft = 52;
   const bool drawn = view.history.size() >= 2;
-  std::vector<Ranked> lines{{return_line(view), mean_return},
+  std::vector<Ranked> lines{{return_line(view, Line(), kLeft), mean_return},
                             {best_line(view), history},
-                            {episodes_line(view), episodes}};
-  if (std::isfinite(view.evaluated)) lines.push_back({evaluation_line(view), mean_return});
+                            {episodes_line(view, kLeft), episodes}};
+  if (std::isfinite(view.evaluated)) lines.push_back({evaluation_line(view, kLeft), mean_return});
   if (!drawn) return lines;
   const int height = std::clamp(terminal.rows - kBesideChart, kLeastChart, kMostChart);
   lines.resize(size_t(height), {Line(), history});
@@ -460,14 +490,12 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
     reached.add(", best ")
         .add(figure_text(view.best_return), Ink::bold)
         .add(" at " + count_text(double(view.best_step)) + " steps");
+  else if (view.row.episodes == 0) reached.add(", for no episode has ended");
   lines.push_back(reached);
-  if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view));
+  if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view, terminal.columns));
   for (const Line& line : cost_lines(view, /*over=*/true)) lines.push_back(line);
-  if (terminal.live)
-    for (Line& line : lines) line = line.fitted(terminal.columns, terminal.unicode);
+  // all of it is there to be read or copied: nothing is cut, the terminal wraps it
   if (!view.bound_by.empty()) lines.push_back(labelled("bound by").add(view.bound_by));
-  // warnings are there to be read, paths and commands to be copied: they are never cut, the
-  // terminal wraps them
   for (const std::string& warning : view.warnings)
     lines.push_back(labelled("warning").add(warning, Ink::yellow));
   lines.push_back(labelled("run").add(view.dir));

@@ -252,6 +252,29 @@ TEST(Console, no_line_is_wider_and_no_region_higher_than_the_terminal) {
       }
 }
 
+TEST(Console, what_finds_no_room_is_left_out_and_no_figure_is_cut) {
+  Terminal terminal{.live = true, .unicode = true, .columns = 40, .rows = 40};
+  const auto lines = texts(live_lines(view_of_a_run(), terminal));
+  EXPECT_TRUE(lines[1].ends_with(" 500k of 1M steps  10k/s  eta 0:50")) << lines[1];
+  EXPECT_EQ(lines[3], " return    100          best 100");
+  EXPECT_EQ(lines[4], " episodes  5,000     length 182.4 steps");
+  EXPECT_EQ(lines.end()[-2], "           env 20% policy 30% learn 40%");
+  EXPECT_EQ(lines.back(), "           copy 5% other 5%");
+  EXPECT_EQ(joined(lines).find("…"), std::string::npos) << joined(lines);
+  // of a name and its figure the name is cut
+  terminal.columns = 24;
+  const std::string narrow = joined(texts(live_lines(view_of_a_run(), terminal)));
+  EXPECT_NE(narrow.find(" losses    poli… -0.0125\n"), std::string::npos) << narrow;
+  const std::string summary = joined(texts(summary_lines(view_of_a_run(), terminal, "stopped")));
+  EXPECT_NE(summary.find("500000 steps in 50.0 s, 10k steps/s\n"), std::string::npos) << summary;
+}
+
+TEST(Console, a_run_without_episodes_says_why_it_has_no_return) {
+  const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 24};
+  const std::string text = joined(texts(summary_lines(View(drawn_run(), 0), terminal, "finished")));
+  EXPECT_NE(text.find(" return    -, for no episode has ended\n"), std::string::npos) << text;
+}
+
 TEST(Console, a_low_terminal_keeps_progress_return_and_time) {
   const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 6};
   const auto lines = texts(live_lines(view_of_a_run(), terminal));
