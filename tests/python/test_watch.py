@@ -278,6 +278,129 @@ def test_a_range_is_zoomed_by_mouse_and_keys(browser, tmp_path):
         assert not browser.faults()
 
 
+def texts(browser, selector):
+    return browser.run(f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.innerText)")
+
+
+def test_the_address_keeps_what_is_shown_and_keys_stay_within_it(browser, tmp_path):
+    make_run(tmp_path / "runs" / "long", rows=600)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url + "#run=long&low=20000&high=40000&metrics=loss")
+        browser.wait(drawn("loss/entropy"))
+        assert charts(browser) == ["loss/entropy", "loss/explained_variance"]
+        focus = "document.querySelector('[data-column=\"loss/entropy\"] .chart').focus()"
+        browser.run(focus)
+        browser.press("ArrowRight")
+        assert "low=25000&high=45000" in browser.run("location.hash")
+        for _ in range(9):
+            browser.press("ArrowRight")
+        low, high = (float(re.search(rf"{name}=([\d.]+)", browser.run("location.hash"))[1]) for name in ("low", "high"))
+        assert high - low == 20_000 and 59_000 < high <= 60_000, "rows end at step 60,000"
+        for _ in range(9):
+            browser.press("-")
+        assert browser.run("document.querySelector('#whole').disabled") and "low=" not in browser.run("location.hash")
+        # other words in the field, and another address in the same tab
+        browser.run("(m => { m.value = 'per_1k'; m.dispatchEvent(new Event('input')) })(document.querySelector('#metrics'))")
+        assert charts(browser) == ["events/food_per_1k"] and "metrics=per_1k" in browser.run("location.hash")
+        browser.run("(m => { m.value = 'none such'; m.dispatchEvent(new Event('input')) })(document.querySelector('#metrics'))")
+        assert texts(browser, "#notices p") == ['No metric has "none such" in its name.']
+        browser.open(url + "#run=long&metrics=speed")
+        browser.wait("document.querySelectorAll('.panel').length === 0 && document.querySelector('#metrics')?.value === 'speed'")
+        assert not browser.faults()
+
+
+def test_values_below_the_cursor_are_of_its_step(browser, tmp_path):
+    make_run(tmp_path / "runs" / "long", rows=200, started=2.0)
+    make_run(tmp_path / "runs" / "short", rows=50, lr=1e-3)
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        browser.run("document.querySelector('[data-column=\"episodes\"]').scrollIntoView({block: 'center'})")
+        browser.wait(drawn("episodes"))
+        panel = "[data-column=\"episodes\"]"
+        browser.wait("document.querySelectorAll('[data-column=\"episodes\"] .values li').length === 2")
+        assert texts(browser, panel + " .values li") == ["199", "49"]
+        x, y, width = browser.run(f"(({{x, y, width}}) => [x, y, width])(document.querySelector('{panel} .u-over').getBoundingClientRect())")
+        browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + width / 2, y=y + 20)
+        browser.wait(f"document.querySelector('{panel} h3').innerText.includes('at 1')")
+        step = float(re.search(r"at ([\d.]+)k steps", browser.run(f"document.querySelector('{panel} h3').innerText"))[1]) * 1000
+        assert step == pytest.approx(10_000, rel=0.02)
+        # the short one had ended by then
+        assert texts(browser, panel + " .values li") == [str(int(step / 100) - 1), "-"]
+        assert not browser.faults()
+
+
+def test_numbers_are_short_and_told_apart(browser, tmp_path):
+    make_run(tmp_path / "runs" / "a")
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        say = "import('/page.js').then((page) => page.{})"
+        assert browser.run(say.format("axis_durations([3600, 3610, 3620])")) == ["1 h", "1.003 h", "1.006 h"]
+        assert browser.run(say.format("axis_durations([0, 30, 60, 90])")) == ["0 s", "30 s", "1 min", "1.5 min"]
+        assert [browser.run(say.format(f"short({number})")) for number in (1234, 7.4e36, 3e-7)] == ["1.234k", "7.40e+36", "3.00e-7"]
+
+
+def test_what_there_is_not_is_said(browser, tmp_path):
+    """Runs without a common name, without an episode, without rows, and one that is not there."""
+    make_run(tmp_path / "runs" / "one", seed=1)
+    make_run(tmp_path / "runs" / "two", seed=2)
+    bare = make_run(tmp_path / "runs" / "bare", rows=0, lr=1)
+    status = json.loads((bare / "run.json").read_text()) | {"state": "running", "return_mean": None, "total_steps": 5000}
+    (bare / "run.json").write_text(json.dumps(status))
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+        assert texts(browser, "#legend li") == ["bare", "one and others (2 seeds)"]
+        (told,) = [text for text in texts(browser, "#list .about") if "running" in text]
+        assert told.endswith("0 of 5k steps · no episode has ended")
+        assert texts(browser, "#notices p") == ["bare has written no metrics yet"]
+        browser.run("document.querySelector('#clear').click()")
+        assert texts(browser, "#notices p") == ["No run is shown: choose some from the list."]
+        browser.open(url + "?again#run=gone")
+        browser.wait("document.querySelectorAll('#notices p').length > 0")
+        assert texts(browser, "#notices p") == ["[watch] there is no run gone here"]
+        # it is asked for now and then
+        browser.run("new Promise((done) => setTimeout(done, 1500))")
+        assert len([a for a in browser.addresses() if "/api/curves?run=gone" in a]) <= 2
+
+
+def test_a_page_whose_server_ended_says_so(browser, tmp_path):
+    make_run(tmp_path / "runs" / "a")
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
+    browser.wait("document.querySelector('#state.warn')?.innerText.startsWith('the server does not answer: ')")
+    # what was shown stays
+    assert browser.run("document.querySelectorAll('.panel').length") > 5 and texts(browser, "#notices p") == []
+
+
+def test_long_names_and_many_settings_stay_readable(browser, tmp_path):
+    name = "a_name_that_somebody_gave_to_see_how_long_one_may_be_" * 3
+    for k, lr in enumerate((1e-3, 1e-4)):
+        run = make_run(tmp_path / "runs" / f"{name}{k}", lr=lr)
+        (run / "config.yaml").write_text(f"seed: 1\nppo:\n" + "".join(f"  setting_{i}: {k}\n" for i in range(80)))
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"step": 5100, "seconds": 6, f"events/{name}_per_1k": 1}) + "\n")
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        for width in (400, 1280):
+            browser.resize(width, 800)
+            browser.open(url + f"?{width}")
+            browser.wait(drawn("return_mean"))
+            assert browser.run("[...document.querySelectorAll('h3, #legend, #list')].filter((e) => e.scrollWidth > e.clientWidth).length") == 0
+            assert browser.run("document.documentElement.scrollWidth") <= width
+            # whose settings they are, however far one is down or to the side
+            browser.run("(box => { box.scrollIntoView(); box.scrollTop = 1e6; box.scrollLeft = 1e6 })(document.querySelector('#settings'))")
+            place = "(({top, left}) => [top, left])(document.querySelector('#settings%s').getBoundingClientRect())"
+            top, left = browser.run(place % "")
+            assert browser.run(place % " thead th:last-child")[0] == pytest.approx(top, abs=2)
+            assert browser.run(place % " tbody tr:last-child th")[1] == pytest.approx(left, abs=2)
+        # and whose curves
+        browser.run("document.querySelector('[data-column=\"steps_per_second\"]').scrollIntoView()")
+        assert browser.run("document.querySelector('#legend').getBoundingClientRect().top") == pytest.approx(0, abs=2)
+        assert not browser.faults()
+
+
 def test_a_training_run_is_seen_as_it_goes(browser, tmp_path):
     run = tmp_path / "runs" / "live"
     train = subprocess.Popen(

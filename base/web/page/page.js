@@ -1,11 +1,22 @@
 // What all pages share: asking the server, making elements, numbers for people.
 
-/** The answer to a question, as JSON. Throws an Error with what the server said. */
+/** Nobody is there to be asked. */
+export class NoAnswer extends Error {}
+
+/** The answer to a question, as JSON. Throws an Error with what the server said, NoAnswer where it says nothing. */
 export async function ask(path, parameters = {}) {
-  const response = await fetch(path + "?" + new URLSearchParams(parameters));
+  let response;
+  try {
+    response = await fetch(path + "?" + new URLSearchParams(parameters));
+  } catch {
+    throw new NoAnswer("the server does not answer: the command that showed this address has ended, or the connection to it");
+  }
   if (!response.ok) throw new Error((await response.text()).trim());
   return response.json();
 }
+
+// a page is what its address says; what it writes there itself is no such event
+addEventListener("hashchange", () => location.reload());
 
 /** <tag attributes>children</tag>; texts are texts, never markup. */
 export function element(tag, attributes = {}, ...children) {
@@ -19,10 +30,12 @@ export function element(tag, attributes = {}, ...children) {
 }
 
 const LARGE = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+const HUGE = 1e12;
 
 function rounded(number, digits) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "-";
   const size = Math.abs(number);
+  if (size >= HUGE) return number.toExponential(digits - 2);
   for (const [unit, letter] of LARGE) {
     if (size >= unit) return String(Number((number / unit).toPrecision(digits))) + letter;
   }
@@ -32,22 +45,28 @@ function rounded(number, digits) {
 /** 1200 as "1.2k"; null as "-". */
 export const short = (number) => rounded(number, 4);
 
-/** An axis's numbers, with as many digits as tell them apart. */
-export function axis_labels(numbers) {
-  for (let digits = 4; ; digits++) {
-    const texts = numbers.map((number) => rounded(number, digits));
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
+
+/** Seconds as "40 s", "3.5 min", "2 h". */
+export function duration(seconds, decimals = 1) {
+  if (!Number.isFinite(seconds)) return "-";
+  const [size, unit] = UNITS.find(([least]) => Math.abs(seconds) >= least) ?? [1, "s"];
+  return `${Number((seconds / size).toFixed(decimals))} ${unit}`;
+}
+
+// with as many digits as tell them apart
+function told_apart(numbers, least, text) {
+  for (let digits = least; ; digits++) {
+    const texts = numbers.map((number) => text(number, digits));
     if (digits === 12 || new Set(texts).size >= new Set(numbers).size) return texts;
   }
 }
 
-/** Seconds as "40 s", "3.5 min", "2 h". */
-export function duration(seconds) {
-  if (!Number.isFinite(seconds)) return "-";
-  if (seconds >= 86400) return Number((seconds / 86400).toFixed(1)) + " d";
-  if (seconds >= 3600) return Number((seconds / 3600).toFixed(1)) + " h";
-  if (seconds >= 60) return Number((seconds / 60).toFixed(1)) + " min";
-  return Number(seconds.toPrecision(3)) + " s";
-}
+/** An axis's numbers. */
+export const axis_labels = (numbers) => told_apart(numbers, 4, rounded);
+
+/** An axis's seconds. */
+export const axis_durations = (numbers) => told_apart(numbers, 1, duration);
 
 /** A colour of the style sheet, as it is now. */
 export function colour(name) {

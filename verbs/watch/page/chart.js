@@ -1,5 +1,5 @@
 // One panel: a column's curves by uPlot, their values in words below.
-import { axis_labels, colour, duration, element, short } from "/page.js";
+import { axis_durations, axis_labels, colour, duration, element, short } from "/page.js";
 
 const HEIGHT = 170;
 const STEP = 0.25; // of the range, a key
@@ -18,7 +18,8 @@ export class Chart {
     this.zoomed = zoomed;
     this.box = element("div", { class: "chart", tabindex: "0", role: "img", "aria-label": column, onkeydown: (e) => this.key(e) });
     this.values = element("ul", { class: "values" });
-    this.panel = element("section", { class: "panel", "data-column": column }, element("h3", {}, column), this.box, this.values);
+    this.place = element("span", { class: "faint" });
+    this.panel = element("section", { class: "panel", "data-column": column }, element("h3", {}, column, this.place), this.box, this.values);
     this.seen = false;
     this.waiting = null;
     new IntersectionObserver((entries) => {
@@ -36,6 +37,7 @@ export class Chart {
     if (!this.seen || !this.box.clientWidth) return;
     this.waiting = null;
     this.curves = curves;
+    this.axis = axis;
     const tables = curves.map((curve) => [curve.x, curve.mean, curve.low, curve.high]);
     const data = tables.length ? uPlot.join(tables, tables.map(() => [0, 2, 2, 2])) : [[], []];
     const kind = JSON.stringify([axis, curves.map((c) => [c.label, colour(c.colour), c.dashed])]);
@@ -70,7 +72,7 @@ export class Chart {
       series,
       bands,
       axes: [
-        { ...lines, space: 70, size: 26, values: (_, all) => (axis === "step" ? axis_labels(all) : all.map(duration)) },
+        { ...lines, space: 70, size: 26, values: (_, all) => (axis === "step" ? axis_labels(all) : axis_durations(all)) },
         { ...lines, size: 56, values: (_, all) => axis_labels(all) },
       ],
       cursor: {
@@ -93,17 +95,23 @@ export class Chart {
     };
   }
 
-  // values below the cursor, else the newest
+  // values below the cursor, none where a curve has not begun or has ended; without a cursor the newest
   tell(x) {
+    this.place.textContent = x === null ? "" : this.axis === "step" ? `at ${short(x)} steps` : `at ${duration(x, 2)}`;
     this.values.replaceChildren(
       ...this.curves.map((curve) => {
         let i = curve.x.length - 1;
-        if (x !== null) while (i > 0 && curve.x[i] > x) i--;
+        if (x !== null) i = x > curve.x[i] ? -1 : curve.x.findLastIndex((there) => there <= x);
         const mark = element("span", { class: curve.dashed ? "swatch dashed" : "swatch" });
         mark.style.borderColor = colour(curve.colour);
         return element("li", { title: curve.label }, mark, short(curve.mean[i]));
       }),
     );
+  }
+
+  close() {
+    this.plot?.destroy();
+    this.panel.remove();
   }
 
   key(event) {

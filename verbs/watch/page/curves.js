@@ -1,5 +1,5 @@
 // Curves of runs: kept as the server told them, joined over seeds, smoothed.
-import { ask } from "/page.js";
+import { NoAnswer, ask } from "/page.js";
 
 const POINTS = 400;
 const RECENT = 20;
@@ -25,7 +25,8 @@ export class RunCurves {
   async update() {
     try {
       this.settings ??= (await ask("/api/settings", { run: this.name })).settings;
-    } catch {
+    } catch (error) {
+      if (error instanceof NoAnswer) throw error;
       this.settings = {};
     }
     const answer = await ask("/api/curves", {
@@ -102,7 +103,7 @@ export function groups_of(runs, together) {
   }
   return [...groups.values()].map((members, place) => ({
     runs: members,
-    label: members.length > 1 ? `${shared_name(members)} (${members.length} seeds)` : members[0].name,
+    label: members.length > 1 ? `${shared_name(members)} (${members.length} ${of_seeds(members) ? "seeds" : "runs"})` : members[0].name,
     colour: `curve-${place % 8}`,
     dashed: place % 16 >= 8,
   }));
@@ -113,7 +114,20 @@ function shared_name(runs) {
   const first = runs[0].name;
   let length = first.length;
   for (const { name } of runs) while (!name.startsWith(first.slice(0, length))) length--;
-  return first.slice(0, length).replace(/[\d]*$/, "") + "*";
+  const shared = first.slice(0, length).replace(/[\d]*$/, "");
+  return shared ? shared + "*" : `${first} and others`;
+}
+
+// one seed may have been run twice
+function of_seeds(runs) {
+  return new Set(runs.map((run) => run.settings.seed)).size === runs.length;
+}
+
+/** Least and greatest place that any of the runs has on the axis; null: none has a point. */
+export function extent(runs, axis) {
+  const ends = runs.flatMap((run) => [...run.columns.values()].flatMap((column) => [column[axis].at(0), column[axis].at(-1)]));
+  const known = ends.filter(Number.isFinite);
+  return known.length ? [Math.min(...known), Math.max(...known)] : null;
 }
 
 /** Mean and range of several runs where at least one has points: each in straight lines between its own. */

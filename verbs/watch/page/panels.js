@@ -35,7 +35,7 @@ export class Panels {
   arrange(columns) {
     for (const [column, chart] of this.charts) {
       if (columns.has(column)) continue;
-      chart.panel.remove();
+      chart.close();
       this.charts.delete(column);
     }
     const missing = [...columns].filter((column) => !this.charts.has(column));

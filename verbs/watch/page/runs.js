@@ -74,7 +74,9 @@ export class RunList {
     });
     box.checked = this.chosen.has(run.name);
     const state = element("span", run.state === "failed" ? { class: "warn" } : {}, run.state);
-    const about = [`${run.algo} on ${run.env} · `, state, ` · ${short(run.steps)} steps · return ${short(run.return_mean)}`];
+    const steps = short(run.steps) + (run.total_steps > run.steps ? ` of ${short(run.total_steps)}` : "");
+    const reached = run.return_mean === null ? "no episode has ended" : `return ${short(run.return_mean)}`;
+    const about = [`${run.algo} on ${run.env} · `, state, ` · ${steps} steps · ${reached}`];
     return element(
       "li",
       {},

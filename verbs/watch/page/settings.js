@@ -11,7 +11,7 @@ export function draw_settings(runs) {
     );
     return;
   }
-  const head = element("tr", {}, element("th", { scope: "col" }, "setting"), ...runs.map((run) => element("th", { scope: "col" }, run.name)));
+  const head = element("tr", {}, element("th", { scope: "col" }, "setting"), ...runs.map((run) => element("th", { scope: "col" }, element("span", {}, run.name))));
   const rows = differ.map((name) =>
     element("tr", {}, element("th", { scope: "row" }, name), ...runs.map((run) => element("td", {}, run.settings?.[name] ?? "-"))),
   );

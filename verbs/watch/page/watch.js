@@ -1,6 +1,6 @@
 // The page of maglev watch: asks for runs and curves, and draws what changed.
-import { ask, colour, element, repeat } from "/page.js";
-import { RunCurves, curves_of, groups_of } from "/curves.js";
+import { NoAnswer, ask, colour, element, repeat } from "/page.js";
+import { RunCurves, curves_of, extent, groups_of } from "/curves.js";
 import { Panels, draw_times } from "/panels.js";
 import { RunList } from "/runs.js";
 import { draw_settings } from "/settings.js";
@@ -10,18 +10,20 @@ const CURVES_MS = 2000;
 const FIRST_RUNS = 6; // shown at first, and the other seeds of the last of them
 const $ = (id) => document.getElementById(id);
 
-// what the address keeps: #run=a&run=b&axis=seconds
+// what the address keeps: #run=a&run=b&axis=seconds&low=10&high=60
 const kept = new URLSearchParams(location.hash.slice(1));
 const chosen = new Set(kept.getAll("run"));
 const view = {
   axis: kept.get("axis") === "seconds" ? "seconds" : "step",
   smoothing: Number(kept.get("smoothing") ?? 0) || 0,
   together: kept.get("seeds") !== "apart",
-  range: null,
+  range: ["low", "high"].map((end) => Number(kept.get(end) ?? NaN)),
 };
+if (!(view.range[0] < view.range[1])) view.range = null;
 $("axis").value = view.axis;
 $("smoothing").value = view.smoothing;
 $("group").checked = view.together;
+$("metrics").value = kept.get("metrics") ?? "";
 
 const open = new Map(); // RunCurves by name
 const states = new Map(); // of the list, by name
@@ -35,6 +37,8 @@ function keep() {
   if (view.axis !== "step") words.set("axis", view.axis);
   if (view.smoothing) words.set("smoothing", view.smoothing);
   if (!view.together) words.set("seeds", "apart");
+  if (view.range) words.set("low", view.range[0]), words.set("high", view.range[1]);
+  if ($("metrics").value) words.set("metrics", $("metrics").value);
   history.replaceState(null, "", "#" + words);
 }
 
@@ -46,8 +50,10 @@ function shown() {
 function draw() {
   const runs = shown();
   const groups = groups_of(runs, view.together);
-  const columns = new Set(runs.flatMap((run) => [...run.columns.keys()]));
-  panels.arrange(columns);
+  const columns = [...new Set(runs.flatMap((run) => [...run.columns.keys()]))];
+  const words = $("metrics").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = columns.filter((column) => words.every((word) => column.toLowerCase().includes(word)));
+  panels.arrange(new Set(wanted));
   for (const [column, chart] of panels.charts) chart.draw(curves_of(groups, column, view), view.axis);
   $("legend").replaceChildren(
     ...groups.map((group) => {
@@ -59,8 +65,11 @@ function draw() {
   const notices = runs.flatMap((run) => [
     ...(run.problem ? [run.problem] : []),
     ...ended_otherwise(states.get(run.name)),
-    ...(run.read < 1 ? [`${run.name}: ${Math.floor(100 * run.read)} % read, the rest is a sample`] : []),
+    ...(run.rows === 0 && states.get(run.name)?.state === "running" ? [`${run.name} has written no metrics yet`] : []),
+    ...(run.rows && run.read < 1 ? [`${run.name}: ${Math.floor(100 * run.read)} % read, the rest is a sample`] : []),
   ]);
+  if (listed && !chosen.size) notices.push("No run is shown: choose some from the list.");
+  if (columns.length && !wanted.length) notices.push(`No metric has "${$("metrics").value}" in its name.`);
   $("notices").replaceChildren(...notices.map((text) => element("p", {}, text)));
   $("whole").disabled = !view.range;
   draw_times(runs, states);
@@ -94,22 +103,30 @@ async function update_list() {
     }
     list.set(runs);
     const training = runs.filter((run) => run.state === "running").length;
-    $("state").textContent = `${runs.length} ${runs.length === 1 ? "run" : "runs"}, ${training} training`;
+    say(`${runs.length} ${runs.length === 1 ? "run" : "runs"}, ${training} training`, false);
     if (!listed) {
       listed = true;
       update_curves();
     }
   } catch (error) {
-    $("state").textContent = `no answer: ${error.message}`;
+    say(error.message, true);
   }
+}
+
+function say(text, wrong) {
+  $("state").textContent = text;
+  $("state").classList.toggle("warn", wrong);
 }
 
 // one at a time: a question waits until the one before it was answered
 let updating = false;
+let reading = false; // more of a file can be had at once
 async function update_curves() {
   if (updating) return;
   updating = true;
+  reading = false;
   let changed = false;
+  let more_runs = false;
   for (const name of chosen) {
     if (!open.has(name)) open.set(name, new RunCurves(name));
     const run = open.get(name);
@@ -119,8 +136,11 @@ async function update_curves() {
     try {
       changed = (await run.update()) || changed;
       run.written = written;
-      if (run.rows === undefined || !run.drawn) changed = run.drawn = true;
+      reading ||= run.read < 1;
+      if (!run.drawn) changed = more_runs = run.drawn = true;
     } catch (error) {
+      // the list says so, and asks again
+      if (error instanceof NoAnswer) break;
       if (run.problem !== error.message) changed = true;
       run.problem = error.message;
       run.settings ??= {};
@@ -128,6 +148,7 @@ async function update_curves() {
   }
   updating = false;
   if (changed) draw();
+  if (more_runs && view.range) refine();
 }
 
 function chosen_changed() {
@@ -136,21 +157,34 @@ function chosen_changed() {
   update_curves();
 }
 
-let zooming = 0;
 function zoom(range) {
-  view.range = range;
+  view.range = range && within(range);
+  keep();
   draw();
-  // finer points once the range rests
-  clearTimeout(zooming);
-  zooming = setTimeout(async () => {
-    await Promise.allSettled(shown().map((run) => run.zoom(view.axis, range)));
+  refine();
+}
+
+// no wider than what there is, and nowhere else; null: the whole of it
+function within([low, high]) {
+  const whole = extent(shown(), view.axis);
+  const wide = high - low;
+  if (!whole || wide >= whole[1] - whole[0]) return null;
+  const begin = Math.min(Math.max(low, whole[0]), whole[1] - wide);
+  return [begin, begin + wide];
+}
+
+// finer points once the range rests
+let resting = 0;
+function refine() {
+  clearTimeout(resting);
+  resting = setTimeout(async () => {
+    await Promise.allSettled(shown().map((run) => run.zoom(view.axis, view.range)));
     draw();
   }, 250);
 }
 
 $("axis").addEventListener("change", (event) => {
   view.axis = event.target.value;
-  keep();
   zoom(null);
 });
 $("smoothing").addEventListener("input", (event) => {
@@ -163,6 +197,10 @@ $("group").addEventListener("change", (event) => {
   keep();
   draw();
 });
+$("metrics").addEventListener("input", () => {
+  keep();
+  draw();
+});
 $("whole").addEventListener("click", () => zoom(null));
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.matches("input, select")) return;
@@ -172,4 +210,4 @@ document.addEventListener("keydown", (event) => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 
 repeat(update_list, () => LIST_MS);
-repeat(update_curves, () => ([...chosen].some((name) => open.get(name)?.read < 1) ? 0 : CURVES_MS));
+repeat(update_curves, () => (reading ? 0 : CURVES_MS));
