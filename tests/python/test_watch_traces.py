@@ -167,6 +167,18 @@ def test_the_page_shows_searches_and_zooms(browser, tmp_path):
         assert all(address.startswith((url, "data:", "about:")) for address in browser.addresses())
 
 
+def test_the_ruler_has_the_digits_that_its_marks_need(browser, tmp_path):
+    make_run(tmp_path / "runs" / "a")
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url + "traces.html")
+        browser.wait(SHOWN)
+        marks = "import('/flame.js').then(({mark}) => [%s].map((k) => mark(k, %s)))"
+        assert browser.run(marks % ("0, 5e7, 1e8, 1e9, 1.05e9", "5e7")) == ["0", "50 ms", "100 ms", "1.00 s", "1.05 s"]
+        # far from the begin and near each other
+        assert browser.run(marks % ("300e6, 300e6 + 50, 300e6 + 100", "50")) == ["300.00000 ms", "300.00005 ms", "300.00010 ms"]
+        assert not browser.faults()
+
+
 def test_two_fingers_zoom(browser, tmp_path):
     make_run(tmp_path / "runs" / "a")
     with watching(tmp_path / "runs", "--port", "0") as url:

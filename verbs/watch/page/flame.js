@@ -8,13 +8,22 @@ const RULER = 20;
 const COLOURS = 8;
 const LEAST_NS = 50; // the narrowest view
 
+const UNITS = [[1e9, "s", 3], [1e6, "ms", 3], [1e3, "µs", 1]]; // ns, and decimals that are enough for a length
+
+function unit_of(ns) {
+  return UNITS.find(([least]) => Math.abs(ns) >= least) ?? [1, "ns", 0];
+}
+
 /** ns for people. */
 export function time(ns) {
-  const size = Math.abs(ns);
-  if (size >= 1e9) return (ns / 1e9).toFixed(3) + " s";
-  if (size >= 1e6) return (ns / 1e6).toFixed(3) + " ms";
-  if (size >= 1e3) return (ns / 1e3).toFixed(1) + " µs";
-  return ns.toFixed(0) + " ns";
+  const [size, unit, decimals] = unit_of(ns);
+  return `${(ns / size).toFixed(decimals)} ${unit}`;
+}
+
+/** A place on a ruler whose marks are `step` ns apart: with the decimals that tell them apart, and no more. */
+export function mark(ns, step) {
+  const [size, unit] = unit_of(ns);
+  return ns === 0 ? "0" : `${(ns / size).toFixed(Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9)))} ${unit}`;
 }
 
 const colour_of = new Map();
@@ -206,7 +215,7 @@ export class Flame {
       const x = Math.round(this.place(at)) + 0.5;
       to.moveTo(x, 0);
       to.lineTo(x, RULER);
-      to.fillText(time(at), x + 3, RULER / 2);
+      to.fillText(mark(at, step), x + 3, RULER / 2);
     }
     to.moveTo(0, RULER - 0.5);
     to.lineTo(width, RULER - 0.5);

@@ -88,7 +88,7 @@ async function update_table() {
     const whole = rows.reduce((sum, row) => sum + row.self, 0);
     const cells = (row) => [
       element("td", { class: "name" }, element("button", { type: "button", class: "row-name", onclick: () => search(row.name) }, row.name)),
-      ...[short(row.calls), time(row.self), ((100 * row.self) / whole).toFixed(1) + " %", time(row.self / row.calls)].map((text) =>
+      ...[short(row.calls), time(row.self), ((100 * row.self) / (whole || 1)).toFixed(1) + " %", time(row.self / row.calls)].map((text) =>
         element("td", { class: "number" }, text),
       ),
     ];
