@@ -295,6 +295,39 @@ def test_the_page_shows_what_the_policy_makes_of_it(browser, runs):
         assert not browser.faults()
 
 
+def test_the_page_waits_for_its_server_and_says_when_it_has_ended(browser, runs):
+    with serving("play", "hockey_duel", "weak", "weak", "--web", "--port", 0) as url:
+        browser.call("Network.setBlockedURLs", urls=["*/api/about*"])
+        browser.open(url)
+        browser.wait(f"{text('#state')}.startsWith('the server does not answer: ')")
+        assert browser.run("document.querySelector('#game').inert"), "nothing can be played yet"
+        browser.colours("dark")
+        browser.call("Network.setBlockedURLs", urls=[])
+        browser.wait("document.querySelector('#picture').naturalWidth > 0")
+        assert not browser.run("document.querySelector('#game').inert")
+        assert browser.run(text("#about")) == "hockey_duel: 2 × weak"
+        assert browser.run(text("#state")) == "" and browser.run("document.title") == "Maglev: play hockey_duel"
+    browser.wait(f"{text('#state')}.startsWith('the server does not answer: ')")
+    assert not [m for m in browser.messages if m.get("method") == "Runtime.exceptionThrown"]
+
+
+def test_numbers_stand_on_one_line_with_their_bars(browser, runs):
+    for env in ("goodhart", "pendulum"):
+        with serving("play", runs / env, "--web", "--port", 0) as url:
+            for width in (1400, 800):
+                browser.resize(width, 900)
+                browser.open(f"{url}?{width}")
+                browser.wait("document.querySelectorAll('#bars li').length > 0 && document.querySelectorAll('#layers canvas').length > 0")
+                browser.press(" ")
+                heights = browser.run("[...document.querySelectorAll('.bars li')].map((item) => item.clientHeight)")
+                assert max(heights) < 28, (env, width, heights)
+                if env == "pendulum":
+                    assert "Each number: its place, what was seen, and how much it mattered." in browser.run(text("#inputs"))
+                outside = "[...document.querySelectorAll('.track span')].filter((piece) => piece.offsetLeft < 0 || piece.offsetLeft + piece.offsetWidth > piece.parentElement.clientWidth + 1).length"
+                assert browser.run(outside) == 0
+    assert not browser.faults()
+
+
 def test_the_page_is_for_everybody(browser, runs):
     """Narrow, dark, and what axe-core finds."""
     with serving("play", runs / "goodhart", "--web", "--port", 0) as url:

@@ -15,7 +15,7 @@ let about = null;
 let game = null;
 
 function tell(error) {
-  $("state").textContent = error ? `no answer: ${error.message}` : "";
+  $("state").textContent = error ? error.message : "";
 }
 
 function begin(key) {
@@ -67,16 +67,18 @@ async function look() {
   const wanted = `${game.game} ${view.number} ${of} ${$("how").value}`;
   if (looking || looked === wanted || !frame?.acted || (!frame.probs && !frame.mean)) return;
   looking = true;
+  let pause = 50;
   try {
     const insight = await game.insight(view.number, of);
     draw_insight(insight, $("how").value);
     looked = wanted;
   } catch (error) {
     tell(error);
+    pause = RETRY_MS;
   } finally {
     looking = false;
   }
-  setTimeout(look, 50);
+  setTimeout(look, pause);
 }
 
 function go(number) {
@@ -167,20 +169,33 @@ $("which").addEventListener("submit", (event) => {
 for (const id of ["of", "how"]) $(id).addEventListener("change", look);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   looked = "";
-  draw();
+  if (game) draw();
 });
 new ResizeObserver(() => game && draw_value(game, view.number)).observe($("value"));
 
-try {
-  about = await ask("/api/about");
+// "a and 7 × greedy": several of one name stand together
+function players_text(names) {
+  const counts = new Map();
+  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
+  return [...counts].map(([name, count]) => (count > 1 ? `${count} × ${name}` : name)).join(" and ");
+}
+
+async function start() {
+  try {
+    about = await ask("/api/about");
+  } catch (error) {
+    tell(error);
+    return void setTimeout(start, RETRY_MS);
+  }
   if (about.fps > 0) view.speed = about.fps;
   if (!SPEEDS.includes(view.speed)) SPEEDS.push(view.speed);
   SPEEDS.sort((a, b) => a - b);
   $("speed").append(...SPEEDS.map((speed) => element("option", { value: speed }, String(speed))));
   $("speed").value = view.speed;
-  $("about").textContent = `${about.env}: ${about.players.join(" and ")}`;
+  $("about").textContent = `${about.env}: ${players_text(about.players)}`;
+  document.title = `Maglev: play ${about.env}`;
   begin({ seed: Number(kept.get("seed") ?? about.seed), actions: kept.get("actions") ?? about.actions });
+  $("game").inert = false;
   requestAnimationFrame(turn);
-} catch (error) {
-  tell(error);
 }
+start();

@@ -45,7 +45,9 @@ function number_bars(frame, about) {
     const { low, high } = { low: about.low[d] ?? -1, high: about.high[d] ?? 1 };
     const place = (x) => Math.min(1, Math.max(0, (x - low) / (high - low)));
     const words = [`${d}: ${short(taken)}`];
-    const graphic = track(place(taken) - 0.006, place(taken) + 0.006, "accent");
+    // a mark of its own width, at the bounds too
+    const begin = 0.988 * place(taken);
+    const graphic = track(begin, begin + 0.012, "accent");
     if (frame.mean) {
       const mean = frame.mean[d];
       const deviation = frame.deviation?.[d];
@@ -61,6 +63,7 @@ export function draw_action(frame, about) {
   const shown = frame.acted && (frame.probs || frame.mean);
   $("action-panel").hidden = !shown;
   if (!shown) return;
+  $("bars").classList.toggle("numbers", !frame.probs);
   $("bars").replaceChildren(...(frame.probs ? category_bars(frame, about.heads) : number_bars(frame, about)));
 }
 
@@ -129,7 +132,7 @@ function mixed(from, to, part) {
 
 const largest = (values) => values.reduce((most, v) => Math.max(most, Math.abs(v ?? 0)), 1e-12);
 
-// channels as colours, three as red, green and blue, many as their mean
+// channels as colours, three as red, green and blue, many as their sum
 function seen_colours(input, places) {
   const channels = input.shape[0];
   const scale = Math.max(1, largest(input.seen));
@@ -137,7 +140,10 @@ function seen_colours(input, places) {
   if (channels === 3) return (i) => [0, 1, 2].map((c) => 255 * value(c, i));
   if (channels === 1 || channels > 8) {
     const all = [...Array(channels).keys()];
-    return (i) => Array(3).fill((255 * all.reduce((sum, c) => sum + value(c, i), 0)) / channels);
+    const sums = [...Array(places).keys()].map((i) => all.reduce((sum, c) => sum + value(c, i), 0));
+    // of many channels few are set at a place: the brightest is white
+    const most = channels === 1 ? 1 : largest(sums);
+    return (i) => Array(3).fill((255 * sums[i]) / most);
   }
   const tints = TINTS.slice(0, channels).map((c) => rgb(`curve-${c}`));
   return (i) => {
@@ -185,7 +191,9 @@ function entries(input, how) {
     const graphic = track(Math.min(0.5, 0.5 + part), Math.max(0.5, 0.5 + part), part > 0 ? "raises" : "lowers");
     return bar(`${i}: ${short(input.seen[i])}, ${short(mattered[i])}`, graphic, false);
   });
-  return [element("ul", { class: "bars mattered" }, ...bars)];
+  const which = bars.length < mattered.length ? `The ${bars.length} of ${mattered.length} numbers that mattered most` : "Each number";
+  const words = `${which}: its place, what was seen, and how much it mattered.`;
+  return [element("p", { class: "faint" }, words), element("ul", { class: "bars numbers mattered" }, ...bars)];
 }
 
 function strip(layer) {
