@@ -386,7 +386,7 @@ def test_long_names_and_many_settings_stay_readable(browser, tmp_path):
         for width in (400, 1280):
             browser.resize(width, 800)
             browser.open(url + f"?{width}")
-            browser.wait(drawn("return_mean"))
+            browser.wait(f"location.search === '?{width}' && {drawn('return_mean')}")
             assert browser.run("[...document.querySelectorAll('h3, #legend, #list')].filter((e) => e.scrollWidth > e.clientWidth).length") == 0
             assert browser.run("document.documentElement.scrollWidth") <= width
             # whose settings they are, however far one is down or to the side
