@@ -11,7 +11,7 @@ namespace maglev {
 namespace {
 
 constexpr int kGap = 2;
-constexpr int kLeastLast = 24;  // a last column narrower than this goes below its row
+constexpr int kLeastLast = 24;  // a last column that is cut to less than this goes below its row
 constexpr int kIndent = 4;
 
 }  // namespace
@@ -43,7 +43,7 @@ std::string Table::text(const Terminal& terminal) const {
   int before_last = 0;
   for (size_t c = 0; c < last; ++c) before_last += widths[c] + kGap;
   const int room = terminal.columns - before_last;
-  const bool below = terminal.live && last > 0 && room < kLeastLast;
+  const bool below = terminal.live && last > 0 && room < std::min(kLeastLast, widths[last]);
   const int indent = below ? kIndent : before_last;
   const int last_width = terminal.live ? std::max(kLeastLast, terminal.columns - indent)
                                        : std::numeric_limits<int>::max();

@@ -38,6 +38,14 @@ TEST(Table, puts_the_last_column_below_where_there_is_no_room_beside) {
             "    sweet\n");
 }
 
+TEST(Table, a_last_column_that_fits_stays_beside) {
+  Table table({"operation", ">calls", ">share"});
+  table.add({"a name of some length", "1200", "41.2 %"});
+  EXPECT_EQ(table.text({.live = true, .columns = 40}),
+            "operation              calls   share\n"
+            "a name of some length   1200  41.2 %\n");
+}
+
 TEST(Table, rows_may_be_printed_one_by_one_where_widths_are_told_before) {
   Table table({"check", ">took", "what"});
   table.widen({"a longer name", "12345", ""});

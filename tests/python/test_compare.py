@@ -40,6 +40,10 @@ def test_groups_of_runs_are_told_apart(engine, tmp_path):
     assert pair["finding"] == "higher" and pair["difference"] == pytest.approx(9.5) and pair["holm_p"] < 0.01
     done = engine("compare", high, low)
     assert "A is higher than B" in done.stdout and "95 % CI" in done.stdout
+    # names stand last, where long ones move no figure away from its heading
+    lines = done.stdout.splitlines()
+    assert lines[1].endswith("runs") and lines[2].endswith(f"{high}, ppo on cartpole")
+    assert any(line.startswith("A - B ") for line in lines)
 
 
 def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_path):

@@ -109,15 +109,14 @@ std::string differing_text(const Differing& differing) {
 // each group by itself: a row of the table, and what --json has of it
 std::vector<std::string> group_row(const Group& group, const Summary& s, const std::string& name) {
   return {name,
-          group.name,
-          group.algo + " on " + group.env,
           group.steps,
           std::to_string(group.values.size()),
           number_text(s.spread.mean),
           number_text(s.spread.deviation),
           interval_text(s.spread.interval),
           number_text(s.middle),
-          interval_text(s.middle_interval)};
+          interval_text(s.middle_interval),
+          group.name + ", " + group.algo + " on " + group.env};
 }
 
 Json group_json(const Group& group, const Summary& s) {
@@ -134,8 +133,7 @@ Json group_json(const Group& group, const Summary& s) {
 }
 
 std::vector<std::string> pair_row(const Pair& pair, const Verdict& verdict) {
-  return {label(pair.first),
-          label(pair.second),
+  return {label(pair.first) + " - " + label(pair.second),
           number_text(pair.welch.difference),
           interval_text(pair.welch.interval),
           number_text(pair.welch.p),
@@ -205,8 +203,9 @@ int run(const std::vector<std::string>& words) {
               {"over", metric.over},
               {"confidence", kConfidence},
               {"differing_settings", differing}};
-  Table table({"", "runs", "trained", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM",
-               "95 % CI (bootstrap)"});
+  // names, as long as they may be, stand last: a terminal without room for them has them below
+  Table table(
+      {"", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM", "95 % CI (bootstrap)", "runs"});
   std::vector<std::vector<double>> samples;
   for (const Group& group : groups) {
     const Summary summary = summary_of(group);
@@ -216,7 +215,7 @@ int run(const std::vector<std::string>& words) {
   }
 
   // and beside each other
-  Table beside({"first", "second", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
+  Table beside({"pair", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
                 ">detectable g", "verdict"});
   report["pairs"] = Json::array();
   const std::vector<Pair> pairs = pairs_of(samples, kConfidence);

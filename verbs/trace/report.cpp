@@ -32,14 +32,19 @@ std::string short_name(std::string name) {
 
 void heading(std::string& text, const std::string& title) { text += "\n" + title + "\n"; }
 
+// "1 thread", "2 threads"
+std::string number_of(uint64_t count, const std::string& thing) {
+  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
+}
+
 // what the trace is, and why it may be wrong
 std::string head_text(const std::string& path, const Analysis& analysis, const Terminal& terminal) {
   const TraceOrigin& origin = analysis.origin;
   std::string text = path + ": " + time_text(double(analysis.wall));
-  if (analysis.iterations) text += ", " + std::to_string(analysis.iterations) + " iterations";
-  text += ", " + std::to_string(analysis.spans) + " spans, " +
-          std::to_string(analysis.threads.size()) + " threads, " +
-          std::to_string(analysis.devices.size()) + " devices\n";
+  if (analysis.iterations) text += ", " + number_of(analysis.iterations, "iteration");
+  text += ", " + number_of(analysis.spans, "span") + ", " +
+          number_of(analysis.threads.size(), "thread") + ", " +
+          number_of(analysis.devices.size(), "device") + "\n";
   if (origin.ours)
     text += origin.algorithm + " on " + origin.environment + " (" + origin.run + "), " +
             origin.mode + ", recording took " + printed("%.3f s", origin.overhead_s) + "\n";
