@@ -157,6 +157,8 @@ def pip_install(
         "install",
         "--disable-pip-version-check",
         "--no-input",
+        # of torch's thousands of modules few are ever imported, and these are compiled then
+        "--no-compile",
         "--progress-bar",
         "off",
         "--retries",
