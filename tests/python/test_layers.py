@@ -159,6 +159,32 @@ def test_every_source_is_built():
     assert not missing, f"no target builds {missing}"
 
 
+def naming(commands, folder):
+    """Sources whose own definitions name the folder, by their paths in it."""
+    return {
+        str(Path(one["file"]).relative_to(folder))
+        for one in commands
+        if re.search(rf"-D\w+=\S*{re.escape(str(folder))}/", one["command"])
+    }
+
+
+def test_few_sources_are_told_where_the_checkout_is():
+    """A compiler cache knows what others compile again in another checkout."""
+    database = BUILD / "compile_commands.json"
+    if not database.exists():
+        pytest.skip("this build left no compile_commands.json")
+    told = {"tests/places.cpp", "base/datalog/pykeen.cpp", "envs/gymnasium/workers.cpp"}
+    assert naming(json.loads(database.read_text()), HOME) <= told
+
+
+def test_a_source_that_is_told_where_the_checkout_is_is_found():
+    commands = [
+        {"file": "/c/base/a.cpp", "command": 'c++ -I/c -DPLACE=\\"/c/base\\" -c /c/base/a.cpp'},
+        {"file": "/c/base/b.cpp", "command": "c++ -I/c -DPLACE=1 -c /c/base/b.cpp"},
+    ]
+    assert naming(commands, "/c") == {"base/a.cpp"}
+
+
 def types_by_name(files):
     """{full name: files that define a type of it}, of types that other files can see."""
     found = {}
