@@ -10,7 +10,8 @@
 namespace maglev::ppo {
 namespace {
 
-// in fp32 whatever the run computes in, so that nothing of it is rounded
+// in fp32 whatever the run computes in; on a device a library's products take TF32 where the run's
+// do
 AlgoContext base_context(AlgoContext context) {
   context.precision = Precision::fp32;
   return context;

@@ -26,8 +26,9 @@ class Autocast {
 };
 
 /// While it lives, products of this thread compute in f32 within an Autocast: those of heads, whose
-/// rounding would be larger than what advantages and ratios tell apart. Inputs that were rounded
-/// are to be cast before.
+/// rounding would be larger than what advantages and ratios tell apart. On a GPU they take TF32, as
+/// products of f32 do wherever a run is not in fp32 (apply_precision). Inputs that were rounded are
+/// to be cast before.
 class WithoutAutocast {
  public:
   explicit WithoutAutocast(at::Device device);
