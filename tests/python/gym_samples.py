@@ -389,6 +389,29 @@ class Wide(gymnasium.Env):
         return self.picture, 1.0, False, False, {}
 
 
+class Pays(gymnasium.Env):
+    """1 for each of five steps, behind which an episode ends; or a limit cuts one that goes on and on."""
+
+    observation_space = spaces.Box(0, 1, (1,), np.float32)
+    action_space = spaces.Box(-1, 1, (1,), np.float32)
+
+    def __init__(self, ends=True):
+        self.ends = ends
+
+    def seen(self):
+        return np.array([self.steps / 5 if self.ends else 0.5], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.seen(), {}
+
+    def step(self, action):
+        self.steps += 1
+        last = self.steps == 5
+        return self.seen(), 1.0, last and self.ends, last and not self.ends, {}
+
+
 class Clock(Corridor):
     """Does not follow from its seed and its actions."""
 

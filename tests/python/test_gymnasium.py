@@ -250,6 +250,48 @@ def test_runs_are_told_apart_by_their_ids(engine, tmp_path):
     assert "gymnasium CartPole-v1" in listed and "gymnasium Echo-v0" in listed
 
 
+def worth(steps):
+    """What a reward of 1 a step comes to where so many are left, each counting 0.8 of the one before."""
+    return sum(0.8**step for step in range(steps))
+
+
+# in an episode's sequences of three steps: how many steps are left, and before how many of their steps
+SEEN = {5: 1, 4: 2, 3: 3, 2: 2, 1: 1}
+# likewise in three steps imagined from each of its six rows: behind its end a step's reward is all that is left
+DREAMED = {5: 1, 4: 2, 3: 3, 2: 3, 1: 3 + 6}
+OF_VALUES = {
+    "tdmpc2": (
+        "value/target",
+        SEEN,
+        1152,
+        "enc_dim=32 mlp_dim=32 latent_dim=16 num_q=2 mpc=false batch=32 seed_steps=96 discount=0.8 lr=0.001 tau=0.05",
+    ),
+    "dreamer": (
+        "value/return",
+        DREAMED,
+        768,
+        "deter=16 hidden=16 classes=4 units=32 stoch=4 blocks=2 batch=4 length=12 imagination=3 horizon=5 lr=0.003 "
+        "warmup=10 train_ratio=30",
+    ),
+}
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("algo", OF_VALUES)
+def test_values_look_behind_a_limit_and_not_behind_an_end(algo, ends, engine, tmp_path):
+    figure, left, steps, settings = OF_VALUES[algo]
+    words = [f"{algo}.{setting}" for setting in settings.split()]
+    env = ["env.id=gym_samples:Pays-v0", f'env.kwargs={{"ends": {json.dumps(ends)}}}', "env.count=4"]
+    run = [f"train.steps={steps}", "train.log_every=96", "--bare", "--sinks", "jsonl", "--out", tmp_path / "run"]
+    done = engine("train", algo, "gymnasium", *env, *words, *run, "threads=2", cwd=HERE)
+    assert done.returncode == 0, done.stderr
+    row = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    # without an end all that is to come
+    mean = sum(worth(few) * times for few, times in left.items()) / sum(left.values())
+    # the lesser of two values is a little low, and 5 is come to from below
+    assert row[figure] == pytest.approx(mean if ends else worth(1000), abs=0.3)
+
+
 UNDRAWN = {
     "Echo": "it takes no render_mode",
     "Unrendered": "its render() is not implemented",
