@@ -107,7 +107,8 @@ const std::vector<DeviceRun>& device_runs() {
       {"dreams_beside_steps", "dreamer", "hosted", {"train.overlap=true"}},
       {"a_ring_that_wraps", "tdmpc2", "pendulum",
        together(kShortPlans, {"train.replay_capacity=60"})},
-      {"files", "tdmpc2", "pendulum", kShortPlans, /*from_files=*/true}};
+      {"files", "tdmpc2", "pendulum", kShortPlans, /*from_files=*/true},
+      {"states_beside_files", "dreamer", "pendulum", {}, /*from_files=*/true}};
   return list;
 }
 

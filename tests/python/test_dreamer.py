@@ -58,6 +58,24 @@ def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     assert state_hash(cut) == state_hash(whole)
 
 
+def test_a_dataset_is_learnt_from_and_a_resumed_run_is_the_unbroken_one(examples, tmp_path):
+    played, data = tmp_path / "played", tmp_path / "points.safetensors"
+    train(examples, played, "points", "train.steps=1500", "dreamer.train_ratio=0.1")
+    done = examples("data", played, data)
+    assert done.returncode == 0 and "maglev train dreamer points" in done.stdout, done.stdout + done.stderr
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    words = [f"train.dataset={data}", "train.log_every=50"]
+    train(examples, whole, "points", *words, "train.steps=400", "threads=2")
+    # nobody stepped an environment, and the states that updates wrote are saved
+    train(examples, cut, "points", *words, "train.steps=150", "threads=1")
+    done = examples("train", "--resume", cut, "train.steps=400")
+    assert done.returncode == 0, done.stderr
+    assert state_hash(cut) == state_hash(whole)
+    lost = [row["loss/reconstruction"] for row in rows(whole)]
+    assert lost[-1] < 0.5 * lost[0], lost
+    assert mean_return(examples, whole) > mean_return(examples, played) + 3
+
+
 def test_images_are_learnt_from(examples, tmp_path):
     run = tmp_path / "run"
     settings = ["env.image=true", "train.steps=1000", "train.log_every=100", "dreamer.train_ratio=6"]
