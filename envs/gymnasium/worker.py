@@ -11,6 +11,7 @@ import mmap
 import numbers
 import os
 import re
+import signal
 import socket
 import struct
 import sys
@@ -582,6 +583,10 @@ def main():
     connection = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    # how a run ends is the engine's to say, and a batch system tells every process of a job. Not ignored, or so would
+    # programs that an environment starts
+    for name in ("SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGXCPU"):
+        signal.signal(getattr(signal, name), lambda *_: None)
     sys.path[:0] = [path for path in sys.argv[2:] if path]
     made = json.loads(sys.argv[1])
     try:

@@ -14,7 +14,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 import pytest
-from conftest import skip_without_library
+from conftest import ENGINE, HOME, skip_without_library
 from gymnasium.spaces import flatten
 from philox import philox
 from serving import get, serving
@@ -486,6 +486,33 @@ def test_long_questions_and_answers_do_not_lock_a_process(build_folder):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_signal_to_every_process_saves_and_leaves(tmp_path):
+    """As batch systems and systemd send it."""
+    run = tmp_path / "run"
+    words = ["env.id=gym_samples:Echo-v0", "env.count=2", "env.workers=1", "ppo.rollout=64", "threads=1",
+             "train.steps=1000000000", "train.log_every=128"]  # fmt: skip
+    running = subprocess.Popen(
+        [ENGINE, "train", "ppo", "gymnasium", *words, "--bare", "--sinks", "jsonl", "--out", run],
+        cwd=HERE, env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+    def wait_for_rows(count, deadline):
+        rows = run / "metrics.jsonl"
+        while not rows.exists() or rows.read_text().count("\n") < count:
+            assert running.poll() is None and time.monotonic() < deadline, running.stderr.read()
+            time.sleep(0.02)
+
+    wait_for_rows(1, time.monotonic() + 60)
+    workers = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
+    assert len(workers) == 1
+    os.kill(int(workers[0]), signal.SIGTERM)
+    # it steps on, so that the iteration comes to its end
+    wait_for_rows(20, time.monotonic() + 60)
+    running.send_signal(signal.SIGTERM)
+    assert running.wait(timeout=60) == 130, running.stderr.read()
+    assert json.loads((run / "run.json").read_text())["state"] == "stopped"
 
 
 def test_an_engine_that_is_killed_leaves_no_process(build_folder):
