@@ -10,12 +10,13 @@
 
 namespace maglev {
 
-/// Tells requests to end apart: who tells a process and then its group (`timeout`, a script that
-/// passes Ctrl-C on) sends it two signals for one request. For handlers of signals.
+/// Tells requests to end apart: who tells a process and then its group (`timeout`), or a process
+/// and its parent that passes it on (batch systems), sends it two signals for one request. For
+/// handlers of signals.
 class EndRequests {
  public:
   /// Signals within so many seconds are one request.
-  static constexpr double kOne_s = 0.25;
+  static constexpr double kOne_s = 0.5;
 
   /// A signal came: whether it is a request of its own.
   bool is_new();

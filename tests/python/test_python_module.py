@@ -600,7 +600,7 @@ def test_a_second_ctrl_c_ends_the_process_at_once(tmp_path):
         pass
     assert line == "end\n"
     # two that come together are one
-    time.sleep(0.3)
+    time.sleep(0.6)
     child.send_signal(signal.SIGINT)
     assert child.wait(timeout=30) == 128 + signal.SIGINT
     assert maglev.Run(tmp_path / "run").status["state"] == "stopped"

@@ -412,7 +412,7 @@ def test_what_a_signal_waits_for_is_said_at_once_and_another_leaves_at_once(engi
     said = process.stderr.readline()
     assert said.startswith("maglev: asked to stop: this iteration ends first"), said
     assert process.poll() is None
-    time.sleep(0.3)
+    time.sleep(0.6)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=20) == 128 + signal.SIGTERM
     # what was saved is there
