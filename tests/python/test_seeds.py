@@ -171,6 +171,36 @@ def test_runs_that_a_killed_group_left_behind_are_waited_for(engine, tmp_path):
     assert [row["state"] for row in result["seeds"]] == 2 * ["finished"]
 
 
+def test_a_damaged_status_keeps_no_seed_from_going_on(engine, tmp_path):
+    folder = tmp_path / "group"
+    done = engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder)
+    assert done.returncode == 0, done.stderr
+    (folder / "seed-1/run.json").write_text('{"state": "fin')
+    done = engine("train", "--resume", folder, "train.steps=6400")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 6400)]
+
+
+def test_what_cannot_be_written_of_the_group_ends_no_seed(engine, tmp_path):
+    folder = tmp_path / "group"
+    longer = [word.replace("=3200", "=160000") for word in SMALL]
+    process = subprocess.Popen(
+        [ENGINE, "train", "ppo", "cartpole", *longer, "threads=2", "--seeds", "2", "--out", folder],
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    pids = [pid_that_trains(folder / f"seed-{n}") for n in (1, 2)]
+    (folder / "seeds.json").unlink()
+    (folder / "seeds.json").mkdir()
+    os.kill(pids[0], signal.SIGKILL)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 2 and "seeds.json] cannot be replaced" in err, err
+    assert json.loads((folder / "seed-2/run.json").read_text())["state"] == "finished"
+
+
 def test_one_run_is_not_begun_where_several_seeds_are(group, engine):
     folder, _ = group
     for more in ([], ["--overwrite"]):

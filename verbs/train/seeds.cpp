@@ -58,9 +58,9 @@ struct Member {
   double evaluation = std::numeric_limits<double>::quiet_NaN();
 };
 
-// nothing where it has not begun to train
+// nothing where it has not begun to train; what cannot be read is written anew as it goes on
 RunStatus status_at(const std::string& folder) {
-  return path_exists(folder + "/run.json") ? read_status(folder) : RunStatus{};
+  return path_exists(folder + "/run.json") ? run_row(folder, "").status : RunStatus{};
 }
 
 Json read_group(const std::string& folder) {
@@ -134,6 +134,20 @@ class Group {
   /// `longer`: train.steps=<more> for all of them, or empty.
   RunOutcome run(const std::string& longer) {
     settle(longer);
+    try {
+      return train();
+    } catch (const std::exception&) {
+      // whatever is wrong here, runs save before they end
+      for (Member& member : members_)
+        if (member.child) member.child->signal(SIGTERM);
+      for (Member& member : members_)
+        if (member.child) member.child->wait();
+      throw;
+    }
+  }
+
+ private:
+  RunOutcome train() {
     PassedSignals signals;
     std::string refused;
     bool told = false;
@@ -166,7 +180,6 @@ class Group {
     return finish(/*stopped=*/signals.ending());
   }
 
- private:
   void add(uint64_t seed) {
     const std::string path = folder_ + "/seed-" + std::to_string(seed);
     Member& member = members_.emplace_back();
@@ -285,7 +298,8 @@ class Group {
     std::fprintf(stderr, "seed %llu: %s, %s %s%s%s\n", (unsigned long long)member.seed,
                  state_of(member).c_str(), figure_name(), return_text(figure(member)).c_str(),
                  killed.empty() ? "" : "; ", killed.c_str());
-    write_json();
+    if (const std::string why = write_json(); !why.empty())
+      std::fprintf(stderr, "maglev: %s; training goes on\n", why.c_str());
     return "";
   }
 
@@ -315,7 +329,8 @@ class Group {
     return values;
   }
 
-  void write_json() const {
+  // why it could not be written; empty: it was
+  std::string write_json() const {
     Json json{{"algorithm", algo_},
               {"environment", env_},
               {"return", "mean over at least the last 100 episodes of training"},
@@ -335,11 +350,16 @@ class Group {
       json["interval_95"] = {finite_or_null<Json>(spread.interval.low),
                              finite_or_null<Json>(spread.interval.high)};
     }
-    write_atomic(folder_ + "/seeds.json", json.dump(2) + "\n");
+    try {
+      write_atomic(folder_ + "/seeds.json", json.dump(2) + "\n");
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
   }
 
   RunOutcome finish(bool stopped) const {
-    write_json();
+    const std::string unwritten = write_json();
     Table table({">seed", ">steps", ">return", ">evaluation", "state", "run"});
     std::string failed;
     bool all = true;
@@ -371,6 +391,7 @@ class Group {
     if (!all) print("resume with ./maglev train --resume " + shell_word(folder_) + "\n");
     // who stopped all of them goes on with all of them, also with what failed before
     if (!failed.empty() && !stopped) throw Error("[seeds] " + failed);
+    if (!unwritten.empty()) throw Error(unwritten);
     return all ? RunOutcome::finished : RunOutcome::stopped;
   }
 
