@@ -266,6 +266,26 @@ def test_a_full_disk_stops_the_sweep_and_fails_no_trial(engine, tmp_path):
     assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 3
 
 
+def test_a_sweep_that_fails_lets_its_trials_save(tmp_path):
+    folder = tmp_path / "s"
+    halving = ["--scheduler", "asha", "--rung", 90_000_000, "--trials", 2, "--parallel", 2]
+    command = words(folder, *halving, "train.steps=1000000000", "train.save_every=1000000000")
+    process = subprocess.Popen(
+        [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True
+    )
+    runs = [folder / "trials" / str(n) / "run" for n in (0, 1)]
+    deadline = time.monotonic() + 60
+    while not all((run / "memory.json").exists() for run in runs) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    # no row that can be read
+    with (runs[0] / "metrics.jsonl").open("a") as rows:
+        rows.write("x" * (17 << 20))
+    # a look takes the longer, the busier the machine, and the next one waits for fifty times as long
+    said = process.communicate(timeout=200)[1]
+    assert process.returncode == 2 and "has a line of more than 16 MiB" in said, said
+    assert [json.loads((run / "run.json").read_text())["state"] for run in runs] == ["stopped"] * 2
+
+
 def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):
     folder = tmp_path / "s"
     more = ["train.steps=270000", "train.log_every=1024", "ppo.epochs=1"]

@@ -69,6 +69,18 @@ class Worker {
   }
 
   RunOutcome run() {
+    try {
+      return try_all();
+    } catch (const std::exception&) {
+      // whatever is wrong here, what trains saves before it ends
+      for (Job& job : jobs_) job.child.signal(SIGTERM);
+      for (Job& job : jobs_) job.child.wait();
+      throw;
+    }
+  }
+
+ private:
+  RunOutcome try_all() {
     PassedSignals signals;
     while (!signals.ending()) {
       try {
@@ -93,7 +105,6 @@ class Worker {
     return signals.ending() ? RunOutcome::stopped : RunOutcome::finished;
   }
 
- private:
   // no new trial begins
   bool closed() const {
     return seconds_since(began_) >= options_.budget_s || best_ >= options_.until ||
