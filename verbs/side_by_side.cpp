@@ -52,6 +52,7 @@ SideBySide side_by_side(const Experiment& experiment, int64_t runs) {
 PassedSignals::PassedSignals() {
   static_assert(std::size(kPassed) == kCaught);
   end_requests.forget();
+  pipe_before_ = std::signal(SIGPIPE, SIG_IGN);
   struct sigaction action {};
   action.sa_handler = on_passed_signal;
   for (size_t i = 0; i < kCaught; ++i) {
@@ -65,6 +66,7 @@ PassedSignals::PassedSignals() {
 
 PassedSignals::~PassedSignals() {
   for (size_t i = 0; i < kCaught; ++i) sigaction(kPassed[i], &before_[i], nullptr);
+  std::signal(SIGPIPE, pipe_before_);
 }
 
 bool PassedSignals::ending() const {

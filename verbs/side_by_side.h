@@ -29,7 +29,8 @@ inline constexpr const char* kStopping =
 
 /// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGUSR1 and SIGUSR2
 /// while it lives: the parent hears of them first and passes each on as what it is, requests to end
-/// once each (EndRequests). One at a time.
+/// once each (EndRequests). SIGPIPE is ignored: runs go on where nobody reads what is said of them.
+/// One at a time.
 class PassedSignals {
  public:
   PassedSignals();
@@ -47,6 +48,7 @@ class PassedSignals {
  private:
   static constexpr size_t kCaught = 6;
   struct sigaction before_[kCaught];
+  void (*pipe_before_)(int);
   int passed_on_[NSIG] = {};
 };
 

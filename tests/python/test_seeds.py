@@ -171,6 +171,19 @@ def test_runs_that_a_killed_group_left_behind_are_waited_for(engine, tmp_path):
     assert [row["state"] for row in result["seeds"]] == 2 * ["finished"]
 
 
+def test_seeds_go_on_where_nobody_reads_what_is_said_of_them(tmp_path):
+    folder = tmp_path / "group"
+    reader, writer = os.pipe()
+    os.close(reader)
+    subprocess.run(
+        [ENGINE, "train", "ppo", "cartpole", *SMALL, "threads=1", "--seeds", "2", "--out", folder],
+        env={**os.environ, "MAGLEV_HOME": str(HOME)}, stdout=writer, stderr=writer, check=False, timeout=120,
+    )  # fmt: skip
+    os.close(writer)
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [row["state"] for row in result["seeds"]] == 2 * ["finished"]
+
+
 def test_a_damaged_status_keeps_no_seed_from_going_on(engine, tmp_path):
     folder = tmp_path / "group"
     done = engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder)
