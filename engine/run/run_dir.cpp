@@ -217,10 +217,23 @@ void RunDir::write(const std::string& name, const std::string& text) {
   write_atomic(path_ + "/" + name, text);
 }
 
+namespace {
+
+FileLock lock_of_own(const std::string& path) {
+  try {
+    return FileLock(path);
+  } catch (const Error& e) {
+    if (FileLock::held(path)) throw RunDir::Taken(e.what());
+    throw;
+  }
+}
+
+}  // namespace
+
 std::string RunDir::remake() {
   const std::string whereabouts = lock_.whereabouts();
   make_dirs(path_);
-  FileLock lock(path_ + "/" + kLock);
+  FileLock lock = lock_of_own(path_ + "/" + kLock);
   // the same folder, where the lock alone was removed, holds the status of this process
   bool ours = true;
   if (path_exists(path_ + "/run.json")) {
@@ -232,7 +245,7 @@ std::string RunDir::remake() {
     }
   }
   if (!ours)
-    throw Error("[" + path_ +
+    throw Taken("[" + path_ +
                 "] is the folder of another run now, this one has nowhere to save; leave a run's "
                 "folder where it is while it trains");
   for (const auto& [name, text] : written_) write_atomic(path_ + "/" + name, text);

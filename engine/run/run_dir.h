@@ -96,9 +96,12 @@ class RunDir {
 
   /// Whether the folder is still where it was, with the lock in it: people move and delete folders.
   bool in_place() const { return lock_.in_place(); }
+  /// A run of somebody else stands where the folder was.
+  struct Taken : Error {
+    using Error::Error;
+  };
   /// Makes the folder anew at its path, locks it and writes the small files again. Returns where
-  /// the old one went, empty when it was deleted. Throws Error when it cannot be made, or when a
-  /// run of somebody else stands there.
+  /// the old one went, empty when it was deleted. Throws Taken, or Error when it cannot be made.
   std::string remake();
 
  private:

@@ -314,6 +314,7 @@ TEST_F(Runs, a_lock_that_was_deleted_is_taken_again_and_another_run_is_not_writt
   std::filesystem::rename(root_ + "/x", root_ + "/y");
   RunDir other = create("x");
   EXPECT_TRUE(contains(error_of([&] { run.remake(); }), "held by another process"));
+  EXPECT_THROW(run.remake(), RunDir::Taken);
 }
 
 TEST_F(Runs, what_killed_processes_left_unfinished_is_swept_and_no_more) {

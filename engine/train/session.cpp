@@ -367,6 +367,8 @@ void Session::flush() {
   if (trainer_.flush_due()) {
     try {
       look_after_folder();
+    } catch (const RunDir::Taken&) {
+      throw;
     } catch (const Error& e) {
       // rows go where the folder went, and a save may come to find it back
       if (!std::exchange(unsaved_, true))
@@ -394,6 +396,8 @@ void Session::say(const std::string& text) {
 }
 
 void Session::log(const std::string& text) {
+  // where it was another run may be now
+  if (!dir_.in_place()) return;
   try {
     dir_.log(text);
   } catch (const Error&) {
