@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 300, 56, 40, 34
-COLOURS = ["#2a6fb0", "#c8553d", "#3f8f4f", "#8457a8", "#b08a1e", "#3aa6a6", "#a83f6f", "#6b6b6b"]
+COLOURS = ["#0e48fe", "#a80000", "#00525c", "#7303ac", "#969207", "#1298f9", "#e54e9f", "#22262f"]  # of base/picture/chart.cpp
 # what a point of `won` looks back on, and how many points a line has
 WINDOW, POINTS = 0.2, 160
 

@@ -11,10 +11,22 @@ namespace {
 
 constexpr double kWidth = 660, kTop = 34, kBottom = 44, kRight = 150, kLeft = 64;
 constexpr double kLinesHeight = 320, kRowHeight = 24;
-const char* const kColours[] = {"#2a6fb0", "#c8553d", "#3f8f4f", "#8457a8", "#b08a1e",
-                                "#3aa6a6", "#a83f6f", "#6b6b6b", "#7a9a2e", "#444fae"};
+// those of the pages, base/web/page/style.css: told apart by readers who see fewer colours as well
+const char* const kColours[] = {"#0e48fe", "#a80000", "#00525c", "#7303ac",
+                                "#969207", "#1298f9", "#e54e9f", "#22262f"};
 
 const char* colour(size_t i) { return kColours[i % std::size(kColours)]; }
+
+/// How a line is stroked: of those that share a colour, the later ones are dotted.
+std::string dashes(size_t i, bool dashed) {
+  const bool dotted = i >= std::size(kColours);
+  if (!dashed && !dotted) return "";
+  return std::string(" stroke-dasharray=\"") +
+         (!dotted  ? "5 3"
+          : dashed ? "5 3 1.5 3"
+                   : "1.5 2.5") +
+         "\"";
+}
 
 std::string short_text(double x) { return printed("%.6g", x); }
 
@@ -33,6 +45,7 @@ struct Axis {
   double low = INFINITY, high = -INFINITY;
   double from = 0, to = 0;
   bool log = false;
+  bool single = false;  ///< one value is all there is
 
   void take(double v) {
     if (!std::isfinite(v)) return;
@@ -41,7 +54,10 @@ struct Axis {
   /// A range that is none gets one.
   void settle() {
     if (!(low <= high)) low = 0, high = 1;
-    if (low == high) low -= 0.5, high += 0.5;
+    single = low == high;
+    if (!single) return;
+    if (log) low /= 2, high *= 2;
+    else low -= 0.5, high += 0.5;
   }
   double at(double v) const {
     const auto scaled = [&](double x) { return log ? std::log10(x) : x; };
@@ -49,12 +65,17 @@ struct Axis {
   }
   /// About `count` round numbers within it.
   std::vector<double> ticks(int count) const {
+    if (single) return {log ? 2 * low : (low + high) / 2};
     std::vector<double> found;
     if (log) {
+      // of many decades their beginnings; of less than one, steps that are alike
+      const bool wide = std::log10(high / low) > 4;
       for (double decade = std::pow(10, std::floor(std::log10(low))); decade <= high; decade *= 10)
         for (double k : {1., 2., 5.})
-          if (k * decade >= low && k * decade <= high) found.push_back(k * decade);
-      return found;
+          if (k * decade >= low && k * decade <= high && (k == 1 || !wide))
+            found.push_back(k * decade);
+      if (found.size() >= 2) return found;
+      found.clear();
     }
     const double rough = (high - low) / count, decade = std::pow(10, std::floor(std::log10(rough)));
     double step = 10 * decade;
@@ -99,22 +120,28 @@ std::string band(const std::vector<ChartPoint>& points, const Axis& x, const Axi
          "\" fill-opacity=\"0.15\"/>\n";
 }
 
-std::string path(const ChartLine& line, const Axis& x, const Axis& y, size_t i) {
-  std::string d;
-  bool pen = false;
-  for (const ChartPoint& p : line.points) {
-    const bool known = std::isfinite(p.x) && std::isfinite(p.y);
-    if (known) d += (pen ? "L" : "M") + px(x.at(p.x)) + " " + px(y.at(p.y));
-    pen = known;
-  }
-  if (d.empty()) return "";
-  return "<path d=\"" + d + "\" fill=\"none\" stroke=\"" + colour(i) + "\" stroke-width=\"1.8\"" +
-         (line.dashed ? " stroke-dasharray=\"5 3\"" : "") + "/>\n";
-}
-
 std::string dot(double x, double y, double radius, size_t i, const char* opacity) {
   return "<circle cx=\"" + px(x) + "\" cy=\"" + px(y) + "\" r=\"" + px(radius) + "\" fill=\"" +
          colour(i) + "\" fill-opacity=\"" + opacity + "\"/>\n";
+}
+
+std::string path(const ChartLine& line, const Axis& x, const Axis& y, size_t i) {
+  const auto known = [&](size_t k) {
+    return k < line.points.size() && std::isfinite(line.points[k].x) &&
+           std::isfinite(line.points[k].y);
+  };
+  std::string d, alone;
+  for (size_t k = 0; k < line.points.size(); ++k) {
+    if (!known(k)) continue;
+    const ChartPoint& p = line.points[k];
+    const bool first = k == 0 || !known(k - 1);
+    // a line of one point is none
+    if (first && !known(k + 1)) alone += dot(x.at(p.x), y.at(p.y), 2.5, i, "1");
+    else d += (first ? "M" : "L") + px(x.at(p.x)) + " " + px(y.at(p.y));
+  }
+  if (d.empty()) return alone;
+  return alone + "<path d=\"" + d + "\" fill=\"none\" stroke=\"" + colour(i) +
+         "\" stroke-width=\"1.8\"" + dashes(i, line.dashed) + "/>\n";
 }
 
 }  // namespace
@@ -144,12 +171,12 @@ std::string svg(const LineChart& chart) {
       for (const ChartPoint& p : line.points)
         if (std::isfinite(p.y)) out += dot(x.at(p.x), y.at(p.y), 2.5, i, "1");
     const double at = kTop + 14 * double(i) + 6;
-    out += line_at(x.to + 10, at - 4, x.to + 26, at - 4,
-                   (std::string("stroke=\"") + colour(i) + "\" stroke-width=\"2\"" +
-                    (line.dashed ? " stroke-dasharray=\"5 3\"" : ""))
-                       .c_str());
-    out += "<text x=\"" + px(x.to + 30) + "\" y=\"" + px(at) + "\" font-size=\"10\" fill=\"" +
-           colour(i) + "\">" + escaped(line.name) + "</text>\n";
+    out += line_at(
+        x.to + 10, at - 4, x.to + 26, at - 4,
+        (std::string("stroke=\"") + colour(i) + "\" stroke-width=\"2\"" + dashes(i, line.dashed))
+            .c_str());
+    out += "<text x=\"" + px(x.to + 30) + "\" y=\"" + px(at) +
+           "\" font-size=\"10\" fill=\"#222\">" + escaped(line.name) + "</text>\n";
   }
   return out + "</svg>\n";
 }

@@ -42,6 +42,12 @@ def palette(request, home):
     return re.search(r"--back: (#\w+)", text)[1], re.findall(r"--curve-\d: (#\w+)", text)
 
 
+def test_figures_have_the_colours_of_the_light_page(home):
+    light = (home / "base/web/page/style.css").read_text().split("@media")[0]
+    chart = (home / "base/picture/chart.cpp").read_text().split("kColours[] = {")[1].split("}")[0]
+    assert re.findall(r"#\w+", chart) == re.findall(r"--curve-\d: (#\w+)", light)
+
+
 def test_curves_are_seen_on_their_background(palette):
     back, curves = palette
     assert len(curves) == 8
