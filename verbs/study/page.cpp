@@ -13,9 +13,11 @@ constexpr const char* kStyle =
     "body{font:16px/1.5 sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222;"
     "background:#fff}table{border-collapse:collapse;font-size:.9rem;display:block;overflow-x:auto}"
     "td,th{padding:.25rem .6rem;border-bottom:1px solid #8884;text-align:left}"
-    ".n{text-align:right;font-variant-numeric:tabular-nums}pre{background:#8882;padding:.6rem;"
-    "overflow-x:auto}figure{margin:1.5rem 0}svg{max-width:100%;height:auto}figcaption{font-size:"
-    ".9rem}@media(prefers-color-scheme:dark){body{color:#ddd;background:#181c22}}";
+    "td{white-space:nowrap}.n{text-align:right;font-variant-numeric:tabular-nums}"
+    ".words td:last-child{white-space:normal;min-width:18rem}pre{background:#8882;padding:.6rem;"
+    "overflow-x:auto}figure{margin:1.5rem 0;overflow-x:auto}svg{max-width:100%;min-width:30rem;"
+    "height:auto}figcaption{font-size:.9rem}@media(prefers-color-scheme:dark){body{color:#ddd;"
+    "background:#181c22}}";
 
 struct AsMarkdown {
   const std::string& prefix;
@@ -58,7 +60,7 @@ struct AsHtml {
     return "<pre>" + escaped(p.text) + "</pre>\n";
   }
   std::string operator()(const ReportTable& p) const {
-    std::string out = "<table>\n<tr>";
+    std::string out = p.words ? "<table class=\"words\">\n<tr>" : "<table>\n<tr>";
     const auto cell = [&](size_t c, const std::string& text, const std::string& kind) {
       return "<" + kind + (c == 0 || p.words ? ">" : " class=\"n\">") + escaped(text) + "</" +
              kind + ">";

@@ -22,9 +22,10 @@ constexpr double kConfidence = 0.95;
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 // said of every report
 constexpr const char* kMeaning =
-    "Efficiency is food among all that was eaten; per life it is the mean over lives that ate "
-    "something. Mean life is restricted to the steps that were looked at (Kaplan-Meier). True "
-    "return is energy less what death costs, proxy return the interestingness of what was eaten.";
+    "What has /1k is of 1,000 steps. Efficiency is food among all that was eaten; per life it is "
+    "the mean over lives that ate something. Mean life is restricted to the steps that were looked "
+    "at (Kaplan-Meier). True return is energy less what death costs, proxy return the "
+    "interestingness of what was eaten.";
 constexpr const char* kGreedyTitle = "The same with the likeliest action in place of a drawn one:";
 constexpr const char* kStrataTitle = "By how much the worlds hold";
 constexpr size_t kCurvePoints = 60, kPlanePoints = 16;
@@ -461,11 +462,13 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
                       std::to_string(result.seeds.size()) + " seeds " +
                       std::to_string(result.curves.size()) +
                       " have their curve here; the metrics of the others cannot be read."});
-    add(Paragraph{
-        "Stopping early by an audit of the truth: each run is left where a row of its metrics "
-        "showed the most energy gained, and judged by the row after, which did not choose it. "
-        "Figures are of the worlds that each arm trains in."});
-    add(audit_table(results));
+    if (const ReportTable audits = audit_table(results); !audits.rows.empty()) {
+      add(Paragraph{
+          "Stopping early by an audit of the truth: each run is left where a row of its metrics "
+          "showed the most energy gained, and judged by the row after, which did not choose it. "
+          "Figures are of the worlds that each arm trains in."});
+      add(audits);
+    }
   }
 
   add(Heading{kStrataTitle});

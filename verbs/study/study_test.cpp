@@ -196,11 +196,15 @@ TEST(Study, a_report_says_what_seeds_differ_in_and_what_is_not_there) {
   EXPECT_FALSE(contains(text(), "much poison: energy/1k"));
   EXPECT_EQ(json_of(request, results)["arms"]["proxy"]["steps"], 1001);
   EXPECT_FALSE(contains(text(), "have their curve here"));
+  EXPECT_TRUE(contains(text(), "Stopping early"));
   results[1].seeds[0].sampled.strata[0] = {.steps = 10, .energy = 1};
   results[1].curves.clear();
   EXPECT_TRUE(contains(text(), "much poison: energy/1k"));
   EXPECT_TRUE(contains(text(), "proxy: of 3 seeds 0 have their curve here")) << text();
   EXPECT_FALSE(contains(text(), "curve_proxy"));
+  // of curves of one row there is none to stop at: no table without rows
+  for (auto& curve : results[0].curves) curve.resize(1);
+  EXPECT_FALSE(contains(text(), "Stopping early"));
 }
 
 TEST(Study, a_page_escapes_what_html_would_read) {
@@ -210,6 +214,11 @@ TEST(Study, a_page_escapes_what_html_would_read) {
   EXPECT_TRUE(contains(html(page), "x &amp; y"));
   EXPECT_TRUE(contains(html(page), "&lt;i&gt;"));
   EXPECT_TRUE(contains(markdown(page, ""), "| k | v |\n|---|---:|\n| <i> | 1 |"));
+}
+
+TEST(Study, tables_of_words_keep_room_for_them) {
+  const Page page{.title = "t", .parts = {ReportTable{{"k", "v"}, {{"a", "b"}}, /*words=*/true}}};
+  EXPECT_TRUE(contains(html(page), "<table class=\"words\">"));
 }
 
 }  // namespace
