@@ -227,5 +227,7 @@ def test_a_person_plays_at_a_terminal_which_is_as_before_afterwards(how, status)
     code, shown, before, after = at_a_terminal(["hockey", "human", "--fps", "100"], how, 60)
     assert code == status, shown[-400:]
     assert "▀" in shown and "\x1b[38;2;" in shown
+    # before what is counted, which a narrow terminal cuts
+    assert re.search(r"step 3\d*, return -?\d+\.\d\d  goals 0", shown), shown[-400:]
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     assert before == after

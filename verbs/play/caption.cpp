@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "base/picture/text.h"
 #include "engine/run/run_dir.h"
@@ -43,6 +44,21 @@ std::string short_name(const Player& player) {
   return name.substr(name.find_last_of('/') + 1);
 }
 
+std::vector<std::string> player_names(const Match& match) {
+  // a duel's score stands between two
+  const bool duel = match.players().size() == 2;
+  std::vector<std::pair<std::string, int>> counted;
+  for (const auto& player : match.players()) {
+    const std::string name = short_name(*player);
+    if (!duel && !counted.empty() && counted.back().first == name) ++counted.back().second;
+    else counted.emplace_back(name, 1);
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, count] : counted)
+    names.push_back(count > 1 ? std::to_string(count) + " x " + name : name);
+  return names;
+}
+
 Canvas captioned(const Canvas& picture, const Match& match) {
   Canvas whole(picture.width(), picture.height() + kCaptionHeight, kBack);
   whole.place(picture, 0, 0);
@@ -62,13 +78,13 @@ Canvas captioned(const Canvas& picture, const Match& match) {
     write_text(whole, {x, top}, shown, kLarge, colour);
     x += float(kLarge * kGlyphStep) * float(shown.size());
   };
-  const auto& players = match.players();
-  for (size_t a = 0; a < players.size(); ++a) {
-    if (a > 0 && players.size() == 2)
+  const auto names = player_names(match);
+  for (size_t a = 0; a < names.size(); ++a) {
+    if (a > 0 && match.players().size() == 2)
       write("  " + std::to_string(match.wins()[0]) + " : " + std::to_string(match.wins()[1]) + "  ",
             kWords);
     else if (a > 0) write(" - ", kWords);
-    write(short_name(*players[a]), kPlayers[a % std::size(kPlayers)]);
+    write(names[a], kPlayers[a % std::size(kPlayers)]);
   }
 
   // what was counted since the match began, and this episode's return

@@ -13,6 +13,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/env/env_params.h"
 #include "base/picture/no_picture.h"
@@ -145,12 +146,13 @@ std::string result_of(const Match& match) {
   return text;
 }
 
+// what is counted stands last: a narrow terminal cuts it
 std::string score_line(const Match& match) {
   std::string names;
-  for (const auto& player : match.players())
-    names += (names.empty() ? "" : " - ") + short_name(*player);
+  for (const std::string& name : player_names(match)) names += (names.empty() ? "" : " - ") + name;
   const std::string events = match.events();
-  return names + (events.empty() ? "" : "  " + events) + "  step " + std::to_string(match.steps());
+  return names + "  step " + std::to_string(match.steps()) +
+         printed(", return %.2f", match.returns()[0]) + (events.empty() ? "" : "  " + events);
 }
 
 /// How a match is played.

@@ -113,6 +113,17 @@ TEST(Play, counts_that_have_no_room_beside_the_return_have_a_line_of_their_own) 
   EXPECT_EQ(written(600), 3);
 }
 
+TEST(Play, many_players_of_one_name_stand_there_once) {
+  const auto named = [](const char* env, std::vector<std::string> names) {
+    return player_names(Match(find_env(env), {}, names, nullptr, ActMode::mean, 1));
+  };
+  std::vector<std::string> eight(8, "greedy");
+  EXPECT_EQ(named("foundry", eight), std::vector<std::string>{"8 x greedy"});
+  eight[0] = "random";
+  EXPECT_EQ(named("foundry", eight), (std::vector<std::string>{"random", "7 x greedy"}));
+  EXPECT_EQ(named("tug", {"idle", "idle"}), (std::vector<std::string>{"idle", "idle"}));
+}
+
 TEST(Play, a_run_is_called_by_the_last_part_of_its_folder) {
   const auto& bot = find_env("tug").bots[0];
   EXPECT_EQ(short_name(BotPlayer(bot, "runs/best one/", nullptr)), "best one");

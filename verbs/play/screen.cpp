@@ -57,7 +57,8 @@ void Screen::draw(const Canvas& finer, const std::string& below) {
   if (canvas.width() != columns_ || canvas.height() / 2 + 1 != lines_) text += "\x1b[2J\x1b[H";
   else text += "\x1b[" + std::to_string(lines_) + "A\r";
   text += half_blocks(canvas);
-  text += fit(below, canvas.width(), true) + "\x1b[K\r\n";
+  text += fit(below, std::max(canvas.width(), probe_terminal(fd_).columns - 1), true);
+  text += "\x1b[K\r\n";
   lines_ = canvas.height() / 2 + 1;
   columns_ = canvas.width();
   write(text);
