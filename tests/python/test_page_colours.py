@@ -48,6 +48,13 @@ def test_figures_have_the_colours_of_the_light_page(home):
     assert re.findall(r"#\w+", chart) == re.findall(r"--curve-\d: (#\w+)", light)
 
 
+def test_channels_are_seen_on_black(home):
+    dark = (home / "base/web/page/style.css").read_text().split("@media (prefers-color-scheme: dark)")[1]
+    tints = re.findall(r"--tint-\d: (#\w+)", (home / "verbs/play/page/play.css").read_text())
+    assert sorted(tints) == sorted(re.findall(r"--curve-\d: (#\w+)", dark))
+    assert [colour for colour in tints if contrast(colour, "#000000") < 3] == []
+
+
 def test_curves_are_seen_on_their_background(palette):
     back, curves = palette
     assert len(curves) == 8

@@ -4,7 +4,6 @@ import { axis_labels, colour, element, short } from "/page.js";
 const VALUE_STEPS = 200;
 const VALUE_HEIGHT = 130;
 const MOST_BARS = 48;
-const TINTS = [2, 3, 4, 6, 5, 7, 0, 1]; // of channels; what raises and lowers is orange and blue
 const $ = (id) => document.getElementById(id);
 
 function share(probability) {
@@ -145,7 +144,7 @@ function seen_colours(input, places) {
     const most = channels === 1 ? 1 : largest(sums);
     return (i) => Array(3).fill((255 * sums[i]) / most);
   }
-  const tints = TINTS.slice(0, channels).map((c) => rgb(`curve-${c}`));
+  const tints = [...Array(channels).keys()].map((c) => rgb(`tint-${c}`));
   return (i) => {
     let [r, g, b] = [0, 0, 0];
     tints.forEach((tint, c) => {
