@@ -435,6 +435,9 @@ def test_a_folder_of_a_thousand_runs_is_searched(browser, tmp_path):
         browser.open(url)
         browser.wait("document.querySelectorAll('#list li').length === 200")
         assert "800 more" in browser.run("document.querySelector('#more').textContent")
+        # keys need not go through all of them
+        browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        assert browser.run("(first => { first.focus(); const seen = first.clientWidth; first.click(); return [seen > 20, document.activeElement.id] })(document.querySelector('button, a, input'))") == [True, "board"]
         browser.run("document.querySelector('#search').focus()")
         browser.call("Input.insertText", text="run-77")
         assert browser.run("document.querySelectorAll('#list li').length") == 11

@@ -202,6 +202,7 @@ $("metrics").addEventListener("input", () => {
   draw();
 });
 $("whole").addEventListener("click", () => zoom(null));
+$("skip").addEventListener("click", () => $("board").focus());
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.target.matches("input, select")) return;
   event.preventDefault();
