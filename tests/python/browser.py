@@ -135,6 +135,17 @@ class Browser:
         found = self.run("axe.run().then((r) => r.violations.map((v) => [v.impact, v.id, v.nodes.map((n) => n.html).slice(0, 3)]))")
         return [fault for fault in found if fault[0] in ("serious", "critical")]
 
+    def expect_for_everybody(self):
+        """Of the page that is open at a width of 380: nothing is cut off, dark is dark, and axe-core finds nothing serious."""
+        assert self.run("document.documentElement.scrollWidth") <= 380
+        self.resize(1280, 900)
+        light = self.run("getComputedStyle(document.body).backgroundColor")
+        self.colours("dark")
+        assert self.run("getComputedStyle(document.body).backgroundColor") != light
+        for scheme in ("light", "dark"):
+            self.colours(scheme)
+            assert not self.serious_faults()
+
     def faults(self):
         """Errors in scripts, and what the page's rules forbade."""
         self.run("0")

@@ -93,6 +93,21 @@ def skip_without_library(done):
         pytest.skip(done.stderr)
 
 
+def newest_manifest(run):
+    """Of the checkpoint a run saved last."""
+    manifests = [json.loads(path.read_text()) for path in run.glob("checkpoints/step_*/manifest.json")]
+    return max(manifests, key=lambda m: m["sequence"])
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """A page of a browser, closed behind the test; skips where there is none."""
+    from browser import Browser
+
+    with contextlib.closing(Browser(tmp_path / "profile")) as made:
+        yield made
+
+
 def returns_of_training(engine, words, run):
     """Mean returns of every metrics row of `train` with these words into the folder `run`."""
     done = engine("train", *words, "--sinks", "jsonl", "--out", run)

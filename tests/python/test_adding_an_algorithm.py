@@ -1,11 +1,10 @@
 """Adding an algorithm is one new folder and no other edit; trying an idea in PPO is a diff of one file."""
 
-import json
 import re
 import subprocess
 
 import pytest
-from conftest import HOME, returns_of_training
+from conftest import HOME, newest_manifest, returns_of_training
 
 EXAMPLES = sorted(f.name for f in (HOME / "examples" / "algos").iterdir() if f.is_dir())
 
@@ -22,18 +21,13 @@ def test_an_example_algorithm_learns(examples, tmp_path, algo):
 def test_an_example_algorithm_continues_to_the_bit(examples, tmp_path, algo):
     common = [algo, "cartpole", "env.count=4", "train.save_every=4096", "--sinks", "jsonl"]
 
-    def state(run):
-        found = (run / "checkpoints").glob("step_*/manifest.json")
-        manifests = [json.loads(manifest.read_text()) for manifest in found]
-        return max(manifests, key=lambda m: m["sequence"])["state_hash"]
-
     whole = examples("train", *common, "train.steps=12288", "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     begun = examples("train", *common, "train.steps=4096", "--out", tmp_path / "parts")
     assert begun.returncode == 0, begun.stderr
     more = examples("train", "--resume", tmp_path / "parts", "train.steps=12288")
     assert more.returncode == 0, more.stderr
-    assert state(tmp_path / "parts") == state(tmp_path / "whole")
+    assert newest_manifest(tmp_path / "parts")["state_hash"] == newest_manifest(tmp_path / "whole")["state_hash"]
 
 
 def test_the_idea_of_the_docs_is_a_diff_of_one_file():

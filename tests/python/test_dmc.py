@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ENGINE, skip_without_library
+from conftest import ENGINE, newest_manifest, skip_without_library
 from PIL import Image
 from safetensors.numpy import load_file
 
@@ -51,8 +51,7 @@ def fails(engine, env, *words):
 def train(engine, run, *words, env=None):
     done = engine("train", "ppo", "dmc_cartpole", *SMALL, "--out", run, *words, env=env or {})
     assert done.returncode == 0, done.stderr
-    manifests = (json.loads(p.read_text()) for p in (run / "checkpoints").glob("step_*/manifest.json"))
-    return max(manifests, key=lambda m: m["sequence"])
+    return newest_manifest(run)
 
 
 def test_a_library_that_is_missing_or_another_version_is_named_with_what_to_do(engine, tmp_path):
@@ -117,8 +116,7 @@ def test_a_run_resumes_to_the_bit_and_refuses_another_model(engine, copied, tmp_
     model.write_text(text)
     resumed = engine(*words, env=env)
     assert resumed.returncode == 0, resumed.stderr
-    manifests = [json.loads(p.read_text()) for p in (run / "checkpoints").glob("step_*/manifest.json")]
-    assert max(manifests, key=lambda m: m["sequence"])["state_hash"] == whole["state_hash"]
+    assert newest_manifest(run)["state_hash"] == whole["state_hash"]
 
 
 def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(engine, tmp_path):
@@ -138,9 +136,7 @@ def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(eng
     train(cut, "train.steps=480")
     done = engine("train", "--resume", cut, "train.steps=800")
     assert done.returncode == 0, done.stderr
-    hashes = [json.loads(max((run / "checkpoints").glob("step_*")).joinpath("manifest.json").read_text())["state_hash"]
-              for run in (whole, cut)]
-    assert hashes[0] == hashes[1]
+    assert newest_manifest(whole)["state_hash"] == newest_manifest(cut)["state_hash"]
 
     # episodes are of all tasks, whose rewards differ for the same steps
     data = tmp_path / "walker.safetensors"

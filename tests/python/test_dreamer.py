@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import newest_manifest
 from PIL import Image
 
 SMALL = [
@@ -37,11 +38,6 @@ def mean_return(run, out):
     return json.loads(done.stdout)["results"][0]["return_mean"]
 
 
-def state_hash(out):
-    newest = sorted((out / "checkpoints").glob("step_*"))[-1]
-    return json.loads((newest / "manifest.json").read_text())["state_hash"]
-
-
 @pytest.mark.parametrize("settings", [["train.overlap=false"], ["train.overlap=true"]])
 def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
@@ -55,7 +51,7 @@ def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     assert done.returncode == 2 and "train.replay_capacity stays 500" in done.stderr
     done = examples("train", "--resume", cut, "train.steps=1000", "dreamer.capacity=400")
     assert done.returncode == 2 and "dreamer.capacity is what a new run begins with" in done.stderr
-    assert state_hash(cut) == state_hash(whole)
+    assert newest_manifest(cut)["state_hash"] == newest_manifest(whole)["state_hash"]
 
 
 def test_a_dataset_is_learnt_from_and_a_resumed_run_is_the_unbroken_one(examples, tmp_path):

@@ -9,6 +9,7 @@ import onnx
 import onnxruntime
 import pytest
 from conftest import BUILD, HOME
+from test_export import train
 
 PYTHON = {"MAGLEV_ONNX_PYTHON": sys.executable}
 PPO = ["ppo", "env.count=8", "ppo.rollout=32", "train.steps=2048"]
@@ -35,12 +36,6 @@ KINDS = {
         *("pendulum", None),
     ),
 }
-
-
-def train(run, folder, words, env):
-    algo, *settings = words
-    done = run("train", algo, env, "--bare", "--sinks", "jsonl", "--out", folder, *settings, timeout_s=280)
-    assert done.returncode == 0, done.stderr
 
 
 def export(engine, run, *words):

@@ -7,7 +7,6 @@ from urllib.parse import urlencode, urlsplit
 
 import numpy as np
 import pytest
-from browser import Browser
 from PIL import Image
 from serving import get, get_raw, serving
 
@@ -212,13 +211,6 @@ def test_mistakes_are_one_message(engine, examples, runs, tmp_path):
         assert f"port {port} of 127.0.0.1 is in use; give another" in said(engine("play", "cartpole", "--web", "--port", port))
 
 
-@pytest.fixture
-def browser(tmp_path):
-    made = Browser(tmp_path / "profile")
-    yield made
-    made.close()
-
-
 def shown(browser):
     """The number of the step that is shown."""
     return int(browser.run("document.querySelector('#place').value"))
@@ -335,11 +327,4 @@ def test_the_page_is_for_everybody(browser, runs):
         browser.open(url)
         browser.wait("document.querySelectorAll('#layers canvas').length > 1")
         browser.press(" ")
-        assert browser.run("document.documentElement.scrollWidth") <= 380
-        browser.resize(1280, 900)
-        light = browser.run("getComputedStyle(document.body).backgroundColor")
-        browser.colours("dark")
-        assert browser.run("getComputedStyle(document.body).backgroundColor") != light
-        for scheme in ("light", "dark"):
-            browser.colours(scheme)
-            assert not browser.serious_faults()
+        browser.expect_for_everybody()

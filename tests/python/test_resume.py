@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import ENGINE, HOME
+from conftest import ENGINE, HOME, newest_manifest
 
 # every environment, with what makes state: normalisers, PopArt, schedules, several threads, what is
 # remembered
@@ -59,13 +59,6 @@ COMMON = [
     "ppo.entropy_end=0",
     "seed=3",
 ]
-
-
-def newest_manifest(run):
-    manifests = [
-        json.loads(p.read_text()) for p in (run / "checkpoints").glob("step_*/manifest.json")
-    ]
-    return max(manifests, key=lambda m: m["sequence"])
 
 
 def start(*arguments):

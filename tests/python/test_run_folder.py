@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 import yaml
+from conftest import newest_manifest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 STEPS = 20480
@@ -56,11 +57,7 @@ def test_the_saved_settings_make_the_same_run(run, engine, tmp_path):
     done = engine("train", "ppo", "cartpole", "--bare", "--config", run / "config.yaml", "--out", again)
     assert done.returncode == 0, done.stderr
 
-    def final(folder):
-        manifests = [json.loads(p.read_text()) for p in (folder / "checkpoints").glob("step_*/manifest.json")]
-        return max(manifests, key=lambda m: m["sequence"])["state_hash"]
-
-    assert final(run) == final(again)
+    assert newest_manifest(run)["state_hash"] == newest_manifest(again)["state_hash"]
     text = (run / "reproduce.md").read_text()
     assert "train ppo cartpole" in text and "torch" in text
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import newest_manifest
 
 SMALL = [
     "tdmpc2.enc_dim=32",
@@ -37,11 +38,6 @@ def evaluate(run, out, *settings):
     done = run("eval", out, "--episodes", "24", "--actions", "mean", "--json", *settings)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["results"]
-
-
-def state_hash(out):
-    newest = sorted((out / "checkpoints").glob("step_*"))[-1]
-    return json.loads((newest / "manifest.json").read_text())["state_hash"]
 
 
 def test_several_tasks_are_learnt_together_and_again_from_their_dataset(examples, tmp_path):
@@ -96,7 +92,7 @@ def test_a_resumed_run_is_the_unbroken_one(examples, tmp_path, settings):
     train(examples, cut, "points", *settings, "train.steps=480", "threads=1")
     done = examples("train", "--resume", cut, "train.steps=800")
     assert done.returncode == 0, done.stderr
-    assert state_hash(cut) == state_hash(whole)
+    assert newest_manifest(cut)["state_hash"] == newest_manifest(whole)["state_hash"]
 
 
 def test_who_learns_slowly_is_told_why(engine, tmp_path):

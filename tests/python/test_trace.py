@@ -9,8 +9,9 @@ from itertools import pairwise
 from statistics import median
 
 import pytest
+from conftest import newest_manifest
 from test_dreamer import SMALL as DREAMER
-from test_resume import COMMON, newest_manifest, start, wait_for_checkpoints
+from test_resume import COMMON, start, wait_for_checkpoints
 from test_tdmpc2 import SMALL as TDMPC2
 
 # 64 steps an iteration, two threads

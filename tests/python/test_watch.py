@@ -11,7 +11,6 @@ import time
 from urllib.parse import urlencode, urlsplit
 
 import pytest
-from browser import Browser
 from conftest import ENGINE, HOME
 from serving import get, get_raw, serving
 
@@ -166,13 +165,6 @@ def test_a_large_file_is_shown_from_samples_until_it_is_read(browser, tmp_path):
         column = curves["columns"]["return_mean"]
         assert min(column["low"]) == 0 and max(column["high"]) == 999
         assert not browser.faults()
-
-
-@pytest.fixture
-def browser(tmp_path):
-    made = Browser(tmp_path / "profile")
-    yield made
-    made.close()
 
 
 def charts(browser):
@@ -454,11 +446,4 @@ def test_the_page_is_for_everybody(browser, tmp_path):
         browser.resize(380, 800)
         browser.open(url)
         browser.wait("document.querySelectorAll('.panel').length > 5")
-        assert browser.run("document.documentElement.scrollWidth") <= 380
-        browser.resize(1280, 900)
-        light = browser.run("getComputedStyle(document.body).backgroundColor")
-        browser.colours("dark")
-        assert browser.run("getComputedStyle(document.body).backgroundColor") != light
-        for scheme in ("light", "dark"):
-            browser.colours(scheme)
-            assert not browser.serious_faults()
+        browser.expect_for_everybody()

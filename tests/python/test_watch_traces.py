@@ -6,7 +6,6 @@ import json
 import re
 
 import pytest
-from browser import Browser
 from serving import get, get_raw, serving
 
 watching = functools.partial(serving, "watch")
@@ -94,13 +93,6 @@ def test_several_hundred_thousand_spans_are_few_boxes(tmp_path):
         for low, high in ((0, 4e8), (0, 4e7), (1e8, 1.01e8), (1e8, 1.0001e8)):
             _, _, body = get_raw(url, f"/api/boxes?run=a&trace=iter_1-40.json.gz&low={low}&high={high}&width=1500")
             assert len(body) < 1_000_000 and len(json.loads(body)["boxes"]) <= 4 * 2 * 1500
-
-
-@pytest.fixture
-def browser(tmp_path):
-    made = Browser(tmp_path / "profile")
-    yield made
-    made.close()
 
 
 SHOWN = "document.querySelectorAll('#self tbody tr').length > 2"
@@ -233,8 +225,4 @@ def test_the_page_is_for_everybody(browser, tmp_path):
         browser.resize(380, 800)
         browser.open(url + "traces.html")
         browser.wait(SHOWN)
-        assert browser.run("document.documentElement.scrollWidth") <= 380
-        browser.resize(1280, 900)
-        for scheme in ("light", "dark"):
-            browser.colours(scheme)
-            assert not browser.serious_faults()
+        browser.expect_for_everybody()
