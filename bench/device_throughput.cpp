@@ -12,7 +12,6 @@
 // what plans there. --dependent: kernels by dependent launches (train.dependent_launch).
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -23,6 +22,7 @@
 
 #include "algos/tdmpc2/device/planner.h"
 #include "algos/tdmpc2/learner.h"
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
@@ -55,10 +55,10 @@ struct Times {
 };
 
 double seconds_of(const Flags& flags, const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
+  const double begin = steady_s();
   work();
   if (flags.device.is_cuda()) wait_for_stream();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return steady_s() - begin;
 }
 
 /// Captures `stage` where the device is a GPU and times `calls` of it.

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -20,6 +19,7 @@
 
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/reference/learner.h"
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
 #include "engine/host/machine.h"
@@ -39,12 +39,6 @@ struct Setup {
   std::vector<std::string> names;
 };
 
-double seconds(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 EnvSpec spec_of(bool pixels) {
   EnvSpec spec;
   if (pixels)
@@ -59,9 +53,9 @@ double product_rate() {
   auto a = at::rand({512, 512}), b = at::rand({512, 512}), out = at::empty({512, 512});
   double best = 1e9;
   for (int r = 0; r < 30; ++r) {
-    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    const double start = thread_cpu_s();
     at::mm_out(out, a, b);
-    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+    best = std::min(best, thread_cpu_s() - start);
   }
   return 2. * 512 * 512 * 512 / best;
 }
@@ -96,10 +90,10 @@ void measure(const Setup& setup, bool pixels, int threads, const char* path) {
   learner.update(batch, figures);
   double wall = 1e9, cpu = 1e9;
   for (int r = 0; r < setup.repeats; ++r) {
-    const double wall_start = seconds(CLOCK_MONOTONIC), start = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall_start = steady_s(), start = process_cpu_s();
     learner.update(batch, figures);
-    wall = std::min(wall, seconds(CLOCK_MONOTONIC) - wall_start);
-    cpu = std::min(cpu, seconds(CLOCK_PROCESS_CPUTIME_ID) - start);
+    wall = std::min(wall, steady_s() - wall_start);
+    cpu = std::min(cpu, process_cpu_s() - start);
   }
   std::printf(
       "{\"case\": \"%s\", \"size\": \"%s\", \"path\": \"%s\", \"precision\": \"%s\", "

@@ -10,13 +10,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <string>
 #include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include "base/core/clock.h"
 #include "base/core/thread_pool.h"
 #include "base/simd/tiles.h"
 #include "engine/host/machine.h"
@@ -157,21 +157,15 @@ struct Kernels {
   }
 };
 
-double seconds(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 struct Times {
   std::vector<double> wall, cpu;
 
   template <class Work>
   void add(const Work& work) {
-    const double wall_start = seconds(CLOCK_MONOTONIC), start = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall_start = steady_s(), start = process_cpu_s();
     work();
-    wall.push_back(seconds(CLOCK_MONOTONIC) - wall_start);
-    cpu.push_back(seconds(CLOCK_PROCESS_CPUTIME_ID) - start);
+    wall.push_back(steady_s() - wall_start);
+    cpu.push_back(process_cpu_s() - start);
   }
   static double median(std::vector<double> of) {
     std::nth_element(of.begin(), of.begin() + int64_t(of.size() / 2), of.end());

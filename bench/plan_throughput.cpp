@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -24,17 +23,14 @@
 #include <c10/core/InferenceMode.h>
 
 #include "algos/tdmpc2/panels/planner.h"
+#include "base/config/choice.h"
+#include "base/core/clock.h"
 #include "base/core/error.h"
+#include "engine/device/precision.h"
 #include "engine/host/machine.h"
 
 namespace maglev::tdmpc2 {
 namespace {
-
-double clock_s(clockid_t id) {
-  timespec t;
-  clock_gettime(id, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
 
 struct Times {
   double wall = 1e30, cpu = 1e30;
@@ -43,10 +39,10 @@ struct Times {
 Times least(int repeats, const std::function<void()>& work) {
   Times best;
   for (int i = 0; i < repeats; ++i) {
-    const double wall = clock_s(CLOCK_MONOTONIC), cpu = clock_s(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall = steady_s(), cpu = process_cpu_s();
     work();
-    best.cpu = std::min(best.cpu, clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu);
-    best.wall = std::min(best.wall, clock_s(CLOCK_MONOTONIC) - wall);
+    best.cpu = std::min(best.cpu, process_cpu_s() - cpu);
+    best.wall = std::min(best.wall, steady_s() - wall);
   }
   return best;
 }
@@ -98,8 +94,6 @@ constexpr Case kCases[] = {{"default", 3, 512, false},
                            {"horizon", 5, 256, true},
                            {"rounds", 8, 256, true, 4, 32, 16},
                            {"widths", 8, 256, true, 6, 64, 24, true}};
-
-const char* name_of(Precision precision) { return precision == Precision::bf16 ? "bf16" : "fp32"; }
 
 void measure(const Case& c, Precision precision, int threads, int64_t rows, int repeats,
              double rate) {

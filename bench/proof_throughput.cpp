@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -26,6 +25,7 @@
 #include <ATen/Parallel.h>
 
 #include "algos/ppo/ppo.h"
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/env/host_envs.h"
 #include "engine/data/rollout.h"
@@ -46,12 +46,6 @@ struct Setup {
   std::vector<std::string> ways;
   std::vector<std::pair<std::string, std::string>> settings;
 };
-
-double seconds(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
 
 std::unique_ptr<HostEnvs> make_envs() {
   using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -115,10 +109,10 @@ class Contender {
   }
 
   void learn() {
-    const double wall = seconds(CLOCK_MONOTONIC), cpu = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double wall = steady_s(), cpu = process_cpu_s();
     ppo_->update(store_->batch(), metrics_);
-    wall_ = std::min(wall_, seconds(CLOCK_MONOTONIC) - wall);
-    cpu_ = std::min(cpu_, seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu);
+    wall_ = std::min(wall_, steady_s() - wall);
+    cpu_ = std::min(cpu_, process_cpu_s() - cpu);
   }
 
   double successors() const {
@@ -158,9 +152,9 @@ double product_rate() {
   const auto x = at::rand({832, 256}), weight = at::rand({256, 256});
   double best = 1e9;
   for (int r = 0; r < 30; ++r) {
-    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    const double start = thread_cpu_s();
     product(x, weight);
-    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+    best = std::min(best, thread_cpu_s() - start);
   }
   return 2. * 832 * 256 * 256 / best;
 }

@@ -9,12 +9,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/env/host_envs.h"
 #include "envs/kg/kg.h"
@@ -23,12 +23,6 @@ namespace maglev {
 namespace {
 
 constexpr int64_t kCount = 128;
-
-double now_s() {
-  timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
-}
 
 class ProvingMeasurement {
  public:
@@ -51,9 +45,9 @@ class ProvingMeasurement {
       std::vector<Kg::State*> open;
       for (int64_t i = 0; i < kCount; ++i)
         if (!envs_.terminated[size_t(i)]) open.push_back(&envs_.state<Kg>(i));
-      const double start = now_s();
+      const double start = thread_cpu_s();
       for (Kg::State* state : open) Kg::derive(params, assets, *state);
-      took += now_s() - start;
+      took += thread_cpu_s() - start;
       for (Kg::State* state : open) successors += state->successors;
       derived += std::ssize(open);
     }
@@ -65,9 +59,9 @@ class ProvingMeasurement {
     double took = 0;
     while (took < seconds) {
       envs_.random_actions(rng_);
-      const double start = now_s();
+      const double start = thread_cpu_s();
       envs_.step();
-      took += now_s() - start;
+      took += thread_cpu_s() - start;
     }
     return double(envs_.take_totals().steps) / took;
   }

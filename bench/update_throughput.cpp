@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -22,6 +21,7 @@
 #include "algos/tdmpc2/panels/learner.h"
 #include "algos/tdmpc2/panels/planner.h"
 #include "algos/tdmpc2/reference/learner.h"
+#include "base/core/clock.h"
 #include "base/core/error.h"
 #include "engine/host/machine.h"
 
@@ -57,12 +57,6 @@ const Case kCases[] = {{"default", 18, 4, 3, 256, 5, 256, 512, 512, false},
                        {"small", 18, 4, 3, 256, 2, 128, 128, 64, false},
                        {"middle", 18, 4, 3, 256, 2, 128, 256, 128, false}};
 
-double seconds(clockid_t clock) {
-  timespec t{};
-  clock_gettime(clock, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 int64_t multiply_adds(const MlpPlaces& net) {
   int64_t sum = 0;
   for (const auto& layer : net) sum += layer.in * layer.out;
@@ -85,9 +79,9 @@ double product_rate() {
   auto a = at::rand({512, 512}), b = at::rand({512, 512}), out = at::empty({512, 512});
   double best = 1e9;
   for (int r = 0; r < 30; ++r) {
-    const double start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    const double start = thread_cpu_s();
     at::mm_out(out, a, b);
-    best = std::min(best, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+    best = std::min(best, thread_cpu_s() - start);
   }
   return 2. * 512 * 512 * 512 / best;
 }
@@ -122,10 +116,10 @@ void measure(const Case& c, int threads, int repeats, Precision precision, const
   learn();
   double wall = 1e9, cpu = 1e9;
   for (int r = 0; r < repeats; ++r) {
-    const double wall_start = seconds(CLOCK_MONOTONIC), start = seconds(CLOCK_THREAD_CPUTIME_ID);
+    const double wall_start = steady_s(), start = thread_cpu_s();
     learn();
-    wall = std::min(wall, seconds(CLOCK_MONOTONIC) - wall_start);
-    cpu = std::min(cpu, seconds(CLOCK_THREAD_CPUTIME_ID) - start);
+    wall = std::min(wall, steady_s() - wall_start);
+    cpu = std::min(cpu, thread_cpu_s() - start);
   }
   const double flops = update_flops(c, state.model->layout()), rate = product_rate();
   const double bound = flops / rate / threads;

@@ -1,10 +1,8 @@
 #include "verbs/bench/replay_speed.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <functional>
 #include <unistd.h>
 
@@ -12,7 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "engine/data/replay.h"
 #include "engine/host/machine.h"
 #include "verbs/table.h"
@@ -27,28 +27,19 @@ constexpr int64_t kDrawnRows[] = {20'000, 1'000'000};
 constexpr int64_t kFrameRows = 16'384, kAdded = 16, kSequences = 16, kLength = 63;
 constexpr int kWarmUp = 20, kSamples = 3;
 
-double wall_s() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double cpu_s() {
-  timespec t{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-}
-
 /// The median of three samples.
 ReplayFigure timed(ReplayFigure figure, double seconds, const std::function<void()>& call) {
   for (int i = 0; i < kWarmUp; ++i) call();
   std::vector<std::pair<double, double>> rates;
   for (int sample = 0; sample < kSamples; ++sample) {
-    const double wall = wall_s(), cpu = cpu_s();
+    const double wall = steady_s(), cpu = process_cpu_s();
     int64_t calls = 0;
     do {
       for (int i = 0; i < 8; ++i) call();
       calls += 8;
-    } while (wall_s() - wall < seconds / kSamples);
-    rates.emplace_back(double(calls) / (wall_s() - wall), double(calls) / (cpu_s() - cpu));
+    } while (steady_s() - wall < seconds / kSamples);
+    rates.emplace_back(double(calls) / (steady_s() - wall),
+                       double(calls) / (process_cpu_s() - cpu));
   }
   std::sort(rates.begin(), rates.end());
   std::tie(figure.per_second, figure.per_cpu_second) = rates[kSamples / 2];
@@ -253,11 +244,6 @@ std::string replay_lines(const std::vector<ReplayFigure>& figures) {
 
 std::string replay_table(const std::vector<ReplayFigure>& figures) {
   Table table({"work", "columns", ">rows", "way", ">us", ">us of processor", ">GB/s", ">x ours"});
-  const auto text = [](const char* form, double number) {
-    char cell[32];
-    std::snprintf(cell, sizeof cell, form, number);
-    return std::string(cell);
-  };
   // what belongs together side by side, in the order in which ours came
   std::vector<const ReplayFigure*> rest;
   for (const ReplayFigure& figure : figures) rest.push_back(&figure);
@@ -266,9 +252,9 @@ std::string replay_table(const std::vector<ReplayFigure>& figures) {
     std::erase_if(rest, [&](const ReplayFigure* f) {
       if (f->work != ours.work || f->columns != ours.columns || f->rows != ours.rows) return false;
       table.add({f->work, f->columns, std::to_string(f->rows), f->way,
-                 text("%.1f", 1e6 / f->per_second), text("%.1f", 1e6 / f->per_cpu_second),
-                 text("%.1f", 1e-9 * double(f->bytes) * f->per_cpu_second),
-                 text("%.2f", ours.per_cpu_second / f->per_cpu_second)});
+                 printed("%.1f", 1e6 / f->per_second), printed("%.1f", 1e6 / f->per_cpu_second),
+                 printed("%.1f", 1e-9 * double(f->bytes) * f->per_cpu_second),
+                 printed("%.2f", ours.per_cpu_second / f->per_cpu_second)});
       return true;
     });
   }

@@ -2,16 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/cuda.h>
 
+#include "base/core/clock.h"
 #include "base/core/printed.h"
 #include "engine/host/peaks.h"
 #include "verbs/kernels/parity.h"
@@ -25,14 +24,9 @@ constexpr double kBatch_s = 2e-3;
 
 double now_s(at::Device device) {
   // wall time until a device is done; of a CPU this thread's own
-  if (device.is_cuda()) {
-    torch::cuda::synchronize(device.index());
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
-  timespec time{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+  if (!device.is_cuda()) return thread_cpu_s();
+  torch::cuda::synchronize(device.index());
+  return steady_s();
 }
 
 double batch_seconds(const std::function<void()>& work, int64_t calls, at::Device device) {
