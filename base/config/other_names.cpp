@@ -1,10 +1,10 @@
 #include "base/config/other_names.h"
 
 #include <algorithm>
-#include <cctype>
 #include <span>
 
 #include "base/core/error.h"
+#include "base/core/words.h"
 
 namespace maglev {
 namespace {
@@ -180,8 +180,8 @@ std::string plain(std::string_view name) {
   while (!name.empty() && name.front() == '-') name.remove_prefix(1);
   if (const size_t dot = name.rfind('.'); dot != std::string_view::npos)
     name.remove_prefix(dot + 1);
-  std::string word(name);
-  for (char& c : word) c = c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
+  std::string word = lower_case(name);
+  std::ranges::replace(word, '-', '_');
   return word;
 }
 

@@ -1,7 +1,6 @@
 #include "base/core/error.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 
@@ -27,8 +26,8 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 // as people mean it: in lower case, words joined by underscores
 std::string folded(std::string_view name) {
-  std::string text(name);
-  for (char& c : text) c = c == '-' ? '_' : char(std::tolower(static_cast<unsigned char>(c)));
+  std::string text = lower_case(name);
+  std::ranges::replace(text, '-', '_');
   return text;
 }
 

@@ -1,12 +1,13 @@
 #include "base/core/terminal.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <sstream>
 #include <unistd.h>
 
 #include <sys/ioctl.h>
+
+#include "base/core/words.h"
 
 namespace maglev {
 namespace {
@@ -126,8 +127,7 @@ Terminal terminal_from(const TerminalFacts& facts) {
   std::string locale;
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
     if (locale.empty()) locale = variable(name);
-  std::transform(locale.begin(), locale.end(), locale.begin(),
-                 [](unsigned char c) { return char(std::tolower(c)); });
+  locale = lower_case(locale);
   terminal.unicode =
       locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
   // what the terminal itself says goes before the variables

@@ -1,6 +1,7 @@
 #pragma once
-// Names within sentences.
+// Names within sentences, and as they are compared.
 
+#include <cctype>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,13 @@ inline std::string joined(const std::vector<std::string>& names, std::string_vie
 /// empty where nothing is near.
 inline std::string did_you_mean(const std::vector<std::string>& near) {
   return near.empty() ? "" : "; did you mean " + joined(near) + "?";
+}
+
+/// In small letters: those of ASCII.
+inline std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
 }
 
 }  // namespace maglev

@@ -1,8 +1,8 @@
 #include "base/timeline/flame.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "base/core/words.h"
 #include "base/timeline/nesting.h"
 
 namespace maglev {
@@ -11,13 +11,6 @@ namespace {
 constexpr int64_t kMostPixels = 16'384;
 constexpr int64_t kMostLength = int64_t(1) << 58;  // nine years
 constexpr int64_t kNarrowPixels = 4;               // how wide neighbours together become
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return char(std::tolower(c)); });
-  return lower;
-}
 
 }  // namespace
 

@@ -1,11 +1,11 @@
 #include "engine/algo/algorithm.h"
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
+#include "base/core/words.h"
 #include "engine/algo/entries.h"
 
 namespace maglev {
@@ -55,8 +55,7 @@ namespace {
 
 // what to take in place of one that is not here; empty: nobody knows it
 std::string answer_to_algorithm(std::string_view name) {
-  std::string word(name);
-  for (char& c : word) c = char(std::tolower(static_cast<unsigned char>(c)));
+  const std::string word = lower_case(name);
   for (const AlgoEntry& ours : algo_table())
     for (const ServesFor& other : ours.serves_for)
       if (std::ranges::find(other.theirs, word) != other.theirs.end())

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/words.h"
 #include "engine/export/operations.h"
 
 namespace maglev {
@@ -35,11 +36,6 @@ std::optional<at::Tensor> one_row(const at::Tensor& tensor, const ExportedSizes&
     if (sizes[d].per_row) row = row.narrow(int64_t(d), 0, 1);
   if (!same_numbers(row.expand(tensor.sizes()), tensor)) return std::nullopt;
   return row;
-}
-
-std::string lower(std::string text) {
-  for (char& c : text) c = char(std::tolower(c));
-  return text;
 }
 
 }  // namespace
@@ -217,7 +213,7 @@ std::string OnnxGraph::constant(const std::vector<int64_t>& numbers) {
 
 std::string OnnxGraph::node(const std::string& operation, std::vector<std::string> inputs,
                             std::vector<onnx::Attribute> attributes) {
-  const std::string name = lower(operation) + "_" + std::to_string(nodes_.size());
+  const std::string name = lower_case(operation) + "_" + std::to_string(nodes_.size());
   nodes_.push_back({operation, std::move(inputs), {name}, std::move(attributes)});
   return name;
 }

@@ -1,7 +1,6 @@
 #include "engine/host/system.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -17,6 +16,7 @@
 #include <sys/utsname.h>
 
 #include "base/core/printed.h"
+#include "base/core/words.h"
 #include "engine/host/proc.h"
 
 namespace maglev {
@@ -164,8 +164,7 @@ std::vector<Cache> caches_of(const std::string& root) {
         root + "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(i) + "/";
     const auto level = whole(proc_text(folder + "level"));
     if (!level) return caches;
-    Cache cache{.level = int(*level), .kind = std::string(trimmed(proc_text(folder + "type")))};
-    for (char& c : cache.kind) c = char(std::tolower(c));
+    Cache cache{.level = int(*level), .kind = lower_case(trimmed(proc_text(folder + "type")))};
     cache.bytes = parse_size(proc_text(folder + "size"));
     cache.shared_by = parse_list_count(proc_text(folder + "shared_cpu_list"));
     caches.push_back(std::move(cache));
