@@ -161,6 +161,12 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+std::string cache_folder() {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  if (cache && *cache) return std::string(cache) + "/maglev";
+  return home && *home ? std::string(home) + "/.cache/maglev" : "";
+}
+
 std::string first_free(const std::string& prefix) {
   for (int n = 1;; ++n)
     if (std::string path = prefix + std::to_string(n); !path_exists(path)) return path;

@@ -69,6 +69,9 @@ bool is_temporary(std::string_view name);
 void sweep_temporaries(const std::string& folder, const std::string& of = "");
 /// The folder part of a path; "." when there is none.
 std::string parent_of(const std::string& path);
+/// Where what was measured of this machine is kept: $XDG_CACHE_HOME/maglev, else ~/.cache/maglev;
+/// empty where neither XDG_CACHE_HOME nor HOME is set.
+std::string cache_folder();
 
 /// A new file, written once from begin to end. It is under its own name at once: write_atomic, or a
 /// folder renamed afterwards, makes it appear as a whole. Destroyed before finish() it removes the

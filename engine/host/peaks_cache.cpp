@@ -1,6 +1,5 @@
 #include "engine/host/peaks_cache.h"
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -48,14 +47,12 @@ Json key_of(const Placement& placement) {
 
 // empty: there is no folder
 std::string file_of(const Placement& placement) {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  const bool has_cache = cache && *cache;
-  if (!has_cache && !(home && *home)) return "";
+  const std::string folder = cache_folder();
+  if (folder.empty()) return "";
   std::string device = placement.device.str();
   for (char& c : device)
     if (c == ':') c = '-';
-  return (has_cache ? std::string(cache) : std::string(home) + "/.cache") + "/maglev/peaks/" +
-         device + "-" + std::to_string(placement.threads) + ".json";
+  return folder + "/peaks/" + device + "-" + std::to_string(placement.threads) + ".json";
 }
 
 }  // namespace

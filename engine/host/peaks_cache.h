@@ -12,8 +12,7 @@ namespace maglev {
 /// None where nothing was kept of this processor, version of torch, device and number of threads,
 /// or what was cannot be read.
 std::optional<Peaks> kept_peaks(const Placement& placement);
-/// Keeps them. Where neither XDG_CACHE_HOME nor HOME is set, nothing is kept. Throws Error where
-/// the file cannot be written.
+/// Keeps them, where there is a cache_folder() that can be written.
 void keep_peaks(const Placement& placement, const Peaks& peaks);
 
 }  // namespace maglev

@@ -1,7 +1,6 @@
 #include "verbs/tune/cache.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <variant>
 
 #include <torch/version.h>
@@ -90,11 +89,10 @@ CacheKey cache_key(const Experiment& experiment, std::span<const std::string> le
 }
 
 std::string cache_file(const CacheKey& key) {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  if (!(cache && *cache) && !(home && *home))
+  const std::string folder = cache_folder();
+  if (folder.empty())
     throw Error("[tune] there is no folder for what was tuned; set XDG_CACHE_HOME or HOME");
-  const std::string folder = cache && *cache ? cache : std::string(home) + "/.cache";
-  return folder + "/maglev/tune/" + hash_of(key.text) + ".json";
+  return folder + "/tune/" + hash_of(key.text) + ".json";
 }
 
 std::optional<Tuned> read_cache(const CacheKey& key) {
