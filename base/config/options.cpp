@@ -11,6 +11,7 @@
 
 #include "base/config/other_names.h"
 #include "base/core/file.h"
+#include "base/core/words.h"
 
 namespace maglev {
 namespace {
@@ -43,15 +44,13 @@ std::string quoted(const std::string& text) {
   // plain words need no quotes; anything YAML could read as something else gets them
   static constexpr std::string_view kOthers[] = {"true", "false", "null", "yes", "no",
                                                  "on",   "off",   "y",    "n"};
-  std::string lower = text;
-  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
   bool plain = !text.empty() &&
                std::all_of(text.begin(), text.end(),
                            [](unsigned char c) {
                              return std::isalnum(c) || c == '_' || c == '/' || c == '.';
                            }) &&
                std::isalpha(static_cast<unsigned char>(text[0])) &&
-               std::ranges::find(kOthers, lower) == std::end(kOthers);
+               std::ranges::find(kOthers, lower_case(text)) == std::end(kOthers);
   if (plain) return text;
   std::string out = "\"";
   // in quotes: a quote, a backslash and the end of a line are written otherwise
@@ -112,8 +111,7 @@ bool parse_real(std::string_view text, T& out) {
 
 // as YAML 1.1 and Python write it, in any case
 std::optional<bool> parse_bool(std::string_view text) {
-  std::string word(text);
-  for (char& c : word) c = char(std::tolower(static_cast<unsigned char>(c)));
+  const std::string word = lower_case(text);
   for (const char* yes : {"true", "yes", "on", "1"})
     if (word == yes) return true;
   for (const char* no : {"false", "no", "off", "0"})
@@ -252,6 +250,12 @@ std::string Field::text() const {
                  },
                  [](const auto* m) { return number_text(*m); }},
       member);
+}
+
+std::optional<int64_t> Field::whole_number() const {
+  if (auto* value = std::get_if<int64_t*>(&member)) return **value;
+  if (auto* value = std::get_if<int32_t*>(&member)) return **value;
+  return std::nullopt;
 }
 
 std::string Field::plain() const {

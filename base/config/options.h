@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,8 @@ struct Field {
   std::string text() const;
   /// The same as it is given on a command line: without quotes.
   std::string plain() const;
+  /// The value of a signed whole number; none of any other setting.
+  std::optional<int64_t> whole_number() const;
   /// Parses, checks the range and stores. Throws Error that begins with `where`.
   void set(std::string_view text, std::string_view where);
 };

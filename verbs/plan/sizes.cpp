@@ -4,7 +4,6 @@
 #include <limits>
 #include <optional>
 #include <utility>
-#include <variant>
 
 #include "base/core/error.h"
 
@@ -13,12 +12,6 @@ namespace {
 
 // a setting that adds less than this share when it is doubled is not worth a line
 constexpr double kLeastShare = 0.01;
-
-std::optional<int64_t> whole_number(const Field& field) {
-  if (auto* value = std::get_if<int64_t*>(&field.member)) return **value;
-  if (auto* value = std::get_if<int32_t*>(&field.member)) return **value;
-  return std::nullopt;
-}
 
 // what the run would hold with one setting changed; none where it cannot be, or where what is `now`
 // in this memory would lie elsewhere
@@ -46,7 +39,7 @@ std::vector<Size> sizes_of(const Experiment& experiment, const Placement& placem
                            const MemoryPlan& plan) {
   std::vector<std::pair<int64_t, Size>> found;
   for (const Field& field : experiment.table().fields()) {
-    const auto now = whole_number(field);
+    const auto now = field.whole_number();
     if (!now || *now <= 0 || *now > std::numeric_limits<int64_t>::max() / 4) continue;
     const auto with = [&](int64_t value) {
       return bytes_with(experiment, placement, plan, field, value);

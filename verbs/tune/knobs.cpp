@@ -20,12 +20,6 @@ constexpr int64_t kChosen[] = {64, 256, 1024};
 
 constexpr std::string_view kMicroBatch = ".micro_batch";
 
-std::optional<int64_t> whole_number(const Field& field) {
-  if (auto* value = std::get_if<int64_t*>(&field.member)) return **value;
-  if (auto* value = std::get_if<int32_t*>(&field.member)) return **value;
-  return std::nullopt;
-}
-
 // powers of two below all, and all, which is 0
 std::vector<std::string> thread_counts(int64_t now) {
   const int64_t all = place("cpu", 0).threads;
@@ -41,13 +35,13 @@ std::vector<std::string> thread_counts(int64_t now) {
 std::vector<std::string> shares_of_batch(const OptionTable& table, const std::string& micro_batch) {
   const Field* batch = table.find(micro_batch.substr(0, micro_batch.find('.')) + ".batch");
   std::vector<std::string> values;
-  for (int64_t rows = batch ? whole_number(*batch).value_or(0) / 2 : 0; rows > 0; rows /= 2)
+  for (int64_t rows = batch ? batch->whole_number().value_or(0) / 2 : 0; rows > 0; rows /= 2)
     values.push_back(std::to_string(rows));
   return values;
 }
 
 std::vector<std::string> values_of(const OptionTable& table, const Field& field) {
-  if (field.name == "threads") return thread_counts(*whole_number(field));
+  if (field.name == "threads") return thread_counts(*field.whole_number());
   if (field.name.ends_with(kMicroBatch) && field.plain() == "0")
     return shares_of_batch(table, field.name);
   std::vector<std::string> values;
@@ -56,7 +50,7 @@ std::vector<std::string> values_of(const OptionTable& table, const Field& field)
   } else if (const auto* choice = std::get_if<ChoiceMember>(&field.member)) {
     for (const std::string name : choice->names)
       if (name != "auto" && name != field.plain()) values.push_back(name);
-  } else if (const auto number = whole_number(field)) {
+  } else if (const auto number = field.whole_number()) {
     const auto add = [&](double value) {
       const std::string text = std::to_string(int64_t(value));
       if (value >= 1 && value >= field.rule.min && value <= field.rule.max &&
