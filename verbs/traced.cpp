@@ -38,7 +38,7 @@ TraceOptions trace_options(const std::vector<std::string>& settings, const std::
 }  // namespace
 
 Traced::Traced(const Arguments& arguments, const VerbEntry& verb, bool on_device)
-    : reason_(verb.name) {
+    : reason_(verb.name), told_(!arguments.has("--json")) {
   const std::string where = "[" + reason_ + "] ";
   std::vector<std::string> how;
   for (const std::string& setting : arguments.settings())
@@ -62,12 +62,13 @@ Traced::Traced(const Arguments& arguments, const VerbEntry& verb, bool on_device
   trace_ = std::make_unique<WorkTrace>(options, on_device && torch::cuda::is_available());
 }
 
-std::vector<std::string> Traced::finish(maglev::trace::RecordedRun about) {
-  if (!trace_) return {};
+void Traced::finish(maglev::trace::RecordedRun about) {
+  if (!trace_) return;
   about.version = kEngineVersion;
   about.reason = reason_;
   about.processors = usable_cpus();
-  return trace_->finish(file_, std::move(about));
+  for (const std::string& line : trace_->finish(file_, std::move(about)))
+    if (told_) std::printf("%s\n", line.c_str());
 }
 
 }  // namespace maglev::verbs

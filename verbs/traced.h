@@ -10,7 +10,7 @@
 
 namespace maglev::verbs {
 
-/// The flag, for a verb's grammar, which also has --overwrite and settings.
+/// The flag, for a verb's grammar, which also has --overwrite, --json and settings.
 inline constexpr Flag kTraceFlag{"--trace", "FILE",
                                  "record where the time goes, as JSON for Perfetto and `maglev "
                                  "trace analyze`; .gz: compressed; trace.mode=full: torch's "
@@ -26,12 +26,13 @@ class Traced {
 
   /// The command line's settings that are not trace.*.
   const std::vector<std::string>& settings() const { return settings_; }
-  /// Ends, and writes the file where one was asked for. `about`: run, algorithm, environment,
-  /// device, threads. Returns lines for people. Throws Error.
-  std::vector<std::string> finish(maglev::trace::RecordedRun about);
+  /// Ends, writes the file where one was asked for, and tells people, unless --json was given.
+  /// `about`: run, algorithm, environment, device, threads. Throws Error.
+  void finish(maglev::trace::RecordedRun about);
 
  private:
   std::string reason_;
+  bool told_;  ///< to people
   std::vector<std::string> settings_;
   std::string file_;
   std::unique_ptr<WorkTrace> trace_;  ///< null: not asked for

@@ -284,11 +284,6 @@ bool keep(const std::string& folder, const nlohmann::json& report) {
   }
 }
 
-void tell(const std::vector<std::string>& lines, const Arguments& arguments) {
-  for (const std::string& line : lines)
-    if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
-}
-
 /// What was found out of a run, and whether its folder took it.
 struct RunReport {
   nlohmann::json json;
@@ -414,12 +409,11 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   }
   // a quantiliser is not the run
   const bool kept = base || keep(folder, report);
-  tell(traced.finish({.run = folder,
-                      .algorithm = trained.algo().name,
-                      .environment = trained.env().name,
-                      .device = run.placement().device.str(),
-                      .threads = run.placement().threads}),
-       arguments);
+  traced.finish({.run = folder,
+                 .algorithm = trained.algo().name,
+                 .environment = trained.env().name,
+                 .device = run.placement().device.str(),
+                 .threads = run.placement().threads});
   return {.json = std::move(report), .kept = kept};
 }
 
@@ -498,12 +492,11 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
   report["results"] = results.rows;
   if (arguments.has("--json")) print(report.dump(2) + "\n");
   else show(name + " on " + entry.name, results, request.options);
-  tell(traced.finish({.run = name,
-                      .algorithm = name,
-                      .environment = entry.name,
-                      .device = game.placement.device.str(),
-                      .threads = game.placement.threads}),
-       arguments);
+  traced.finish({.run = name,
+                 .algorithm = name,
+                 .environment = entry.name,
+                 .device = game.placement.device.str(),
+                 .threads = game.placement.threads});
   return 0;
 }
 

@@ -155,11 +155,31 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   return result;
 }
 
+/// What --queries asks for. Returns how many threads it had.
+int prove_all(const datalog::Dataset& data, const Arguments& arguments, int64_t threads) {
+  // before the long work
+  const auto folder = arguments.value("--out");
+  if (folder && is_run(*folder))
+    throw Error("[" + *folder +
+                "] holds a run, which a graph's files would mix with; name another");
+  if (folder && !arguments.has("--overwrite")) datalog::expect_no_dataset(*folder);
+  const AllAnswers answers =
+      answer_all(data, {.splits = *arguments.value("--queries"),
+                        .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
+                        .exclude_query = arguments.has("--exclude-query"),
+                        .threads = threads});
+  print(arguments.has("--json") ? answers_json(data, answers)
+                                : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
+  if (folder)
+    datalog::write_dataset(with_depths(data, answers), *folder, arguments.has("--overwrite"));
+  return int(answers.asked.threads);
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
-  const auto splits = arguments.value("--queries");
-  if (splits.has_value() == (arguments.positional().size() == 2))
+  const bool splits = arguments.has("--queries");
+  if (splits == (arguments.positional().size() == 2))
     throw Error("[prove] expected a query, such as 'uncle(ann, X)', or --queries SPLITS, got " +
                 std::string(splits ? "both" : "neither"));
   Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
@@ -172,30 +192,14 @@ int run(const std::vector<std::string>& words) {
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
   const auto end_trace = [&](int threads, const std::string& device) {
-    for (const std::string& line : traced.finish({.run = arguments.positional()[0],
-                                   .algorithm = "prove",
-                                   .environment = data.name,
-                                   .device = device,
-                                   .threads = threads}))
-      if (!arguments.has("--json")) std::printf("%s\n", line.c_str());
+    traced.finish({.run = arguments.positional()[0],
+                   .algorithm = "prove",
+                   .environment = data.name,
+                   .device = device,
+                   .threads = threads});
   };
   if (splits) {
-    // before the long work
-    const auto folder = arguments.value("--out");
-    if (folder && is_run(*folder))
-      throw Error("[" + *folder +
-                  "] holds a run, which a graph's files would mix with; name another");
-    if (folder && !arguments.has("--overwrite")) datalog::expect_no_dataset(*folder);
-    const AllAnswers answers =
-        answer_all(data, {.splits = *splits,
-                          .depth = int32_t(arguments.integer("--depth", 1, 1000).value_or(3)),
-                          .exclude_query = arguments.has("--exclude-query"),
-                          .threads = threads.value_or(0)});
-    print(arguments.has("--json") ? answers_json(data, answers)
-                                  : answers_text(data, answers, probe_terminal(STDOUT_FILENO)));
-    if (folder)
-      datalog::write_dataset(with_depths(data, answers), *folder, arguments.has("--overwrite"));
-    end_trace(int(answers.asked.threads), "cpu");
+    end_trace(prove_all(data, arguments, threads.value_or(0)), "cpu");
     return 0;
   }
 

@@ -535,14 +535,12 @@ int run(const std::vector<std::string>& words) {
   if (!json)
     print(explained_text(explanations, r, result.scorings, program, probe_terminal(STDOUT_FILENO)));
   if (!json && scores_file) std::printf("scores in %s\n", scores_file->c_str());
-  const auto lines = traced.finish(
+  traced.finish(
       {.run = data.name,
        .algorithm = data.policy ? data.policy->experiment().algo().name : "rank",
        .environment = data.policy ? data.policy->experiment().env().name : graph.dataset.name,
        .device = data.device(),
        .threads = scorers.pool.threads()});
-  if (!json)
-    for (const std::string& line : lines) std::printf("%s\n", line.c_str());
   return rank_status(result, most_ms);
 }
 
