@@ -2,7 +2,6 @@
 // Optuna behind the samplers' interface: a Python process that is asked once a trial, one line of
 // JSON each way (optuna_ask.py, whose first lines describe them). The package is optional.
 
-#include <optional>
 #include <string>
 
 #include "base/search/sampler.h"

@@ -113,11 +113,10 @@ std::string importance_chart(const search::SearchSpace& space, const std::vector
 
 }  // namespace
 
-std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials, bool by_cost) {
+std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials) {
   const auto known = plain(trials);
-  const auto order = by_cost ? search::by_pareto(known) : search::by_score(known);
   std::vector<const BoardTrial*> rows;
-  for (const search::SearchTrial* trial : order)
+  for (const search::SearchTrial* trial : search::by_score(known))
     if (trial->state != TrialState::failed) rows.push_back(&trials[size_t(trial - known.data())]);
   return rows;
 }
@@ -126,7 +125,7 @@ std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, 
   std::vector<std::string> headings{">trial", ">score", ">seconds", "state"};
   for (const Dimension& d : board.request().space.dimensions()) headings.push_back(">" + d.name);
   Table table(headings);
-  auto rows = ranked(trials, /*by_cost=*/false);
+  auto rows = ranked(trials);
   if (rows.size() > most) rows.resize(most);
   for (const BoardTrial* row : rows) table.add(cells_of(board, *row));
   return table.text(probe_terminal(STDOUT_FILENO));
@@ -190,7 +189,7 @@ study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
       " have no score, " + count(TrialState::running) + " run."});
   if (const std::string unscored = unscored_text(board, trials); !unscored.empty())
     page.parts.push_back(Paragraph{unscored});
-  const auto rows = ranked(trials, /*by_cost=*/false);
+  const auto rows = ranked(trials);
   if (rows.empty()) return page;
 
   page.parts.push_back(Heading{"Best trials"});

@@ -11,8 +11,8 @@
 
 namespace maglev::verbs::sweep {
 
-/// Finished and stopped trials, best first; of a cost-aware sweep by Pareto fronts.
-std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials, bool by_cost);
+/// Finished and stopped trials, the best score first.
+std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials);
 /// The best trials as a table for people; at most `most`.
 std::string table_of(const Board& board, const std::vector<BoardTrial>& trials, size_t most);
 /// What trains with the best trial's settings, or judges it where those alone do not make it (pbt).

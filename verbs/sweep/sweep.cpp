@@ -248,6 +248,95 @@ void write_slurm(const Board& board, const std::string& command, int64_t workers
   print("submit with: sbatch " + path + "\n");
 }
 
+// what a sweep came to
+struct Tried {
+  std::vector<BoardTrial> trials;  // without copies of others
+  size_t copies;
+  std::vector<const BoardTrial*> best;  // of `trials`
+  std::string unscored;                 // why some have no score, or ""
+  int64_t failed;
+};
+
+Tried tried_on(const Board& board) {
+  Tried tried{.trials = board.trials()};
+  tried.copies =
+      std::erase_if(tried.trials, [](const BoardTrial& row) { return row.same_as >= 0; });
+  tried.best = ranked(tried.trials);
+  tried.unscored = unscored_text(board, tried.trials);
+  tried.failed = std::ranges::count_if(tried.trials, [](const BoardTrial& row) {
+    return row.trial.state == search::TrialState::failed;
+  });
+  return tried;
+}
+
+void write_page(const Board& board, const Tried& tried, const std::string& command,
+                const std::optional<Confirmation>& confirmation) {
+  write_atomic(board.folder() + "/report.html",
+               study::html(page_of(board, tried.trials, command, confirmation)));
+}
+
+// the page, the best settings as a file, and a table
+void tell(const Board& board, const Tried& tried, const std::string& command) {
+  const std::string& out = board.folder();
+  const auto& best = tried.best;
+  write_page(board, tried, command, /*confirmation=*/{});
+  if (!best.empty()) {
+    write_atomic(out + "/best.yaml", best_yaml(board, *best[0], tried.unscored));
+    print(table_of(board, tried.trials, kTableRows));
+    if (tried.copies > 0)
+      print(std::to_string(tried.copies) +
+            " more had settings that were tried, and their scores\n");
+    const bool policy = board.request().sampler == "pbt";
+    print((policy ? "\nbest policy: " : "\nbest settings: ") + best_command(board, *best[0]) +
+          "\n");
+    if (best[0]->trial.state == search::TrialState::stopped)
+      print(
+          "its score is that of a rung: it was not trained to its end; more --trials promote "
+          "some\n");
+    if (!tried.unscored.empty()) print(tried.unscored + "\n");
+  }
+  if (tried.failed > 0)
+    print(std::to_string(tried.failed) + " failed, of which " + out +
+          "/trials/*/trial.json say why\n");
+  print("page: " + out + "/report.html\n");
+}
+
+// throws Error where it did not come to what it was for, `until` a score
+void expect_score(const Tried& tried, double until, const std::string& command) {
+  const auto& trials = tried.trials;
+  if (!trials.empty() && tried.failed == std::ssize(trials))
+    throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
+  const auto is_cut_off = [](const BoardTrial& row) {
+    return row.trial.state == search::TrialState::running && !row.message.empty();
+  };
+  // a sweep that came to what it was for leaves them
+  const bool enough = !tried.best.empty() && tried.best[0]->trial.score >= until;
+  if (const auto it = std::ranges::find_if(trials, is_cut_off); it != trials.end() && !enough)
+    throw Error("[sweep] " + std::to_string(std::ranges::count_if(trials, is_cut_off)) +
+                " of the trials were cut off, trial " + std::to_string(it->trial.number) + ": " +
+                it->message + "; the same command goes on with them: " + command);
+  if (tried.best.empty() && !tried.unscored.empty()) throw Error("[sweep] " + tried.unscored);
+}
+
+// false: a signal stopped it
+bool confirm_best(const Board& board, const Tried& tried, const std::string& command,
+                  std::optional<int64_t> seeds) {
+  if (tried.best.empty() || board.request().sampler == "pbt") return true;
+  if (!seeds) {
+    print("the best of many scores is partly luck: --confirm 5 tells how much\n");
+    return true;
+  }
+  if (is_confirmed_elsewhere(board)) {
+    print_notes({"another process confirms it; the same command then tells what it came to"});
+    return true;
+  }
+  const auto confirmation = confirm(board, *tried.best[0], *seeds);
+  if (!confirmation) return false;
+  write_page(board, tried, command, confirmation);
+  print("\n" + text_of(*confirmation));
+  return true;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) {
@@ -292,63 +381,17 @@ int run(const std::vector<std::string>& words) {
 
   print_notes({"searches " + board.request().space.written()});
   const RunOutcome outcome = work(board, experiment, options);
-  auto trials = board.trials();
-  const size_t copies =
-      std::erase_if(trials, [](const BoardTrial& row) { return row.same_as >= 0; });
-  const auto best = ranked(trials, /*by_cost=*/false);
-  const std::string unscored = unscored_text(board, trials);
-  const auto write_page = [&](const std::optional<Confirmation>& confirmation) {
-    write_atomic(out + "/report.html", study::html(page_of(board, trials, command, confirmation)));
-  };
-  write_page({});
-  if (!best.empty()) {
-    write_atomic(out + "/best.yaml", best_yaml(board, *best[0], unscored));
-    print(table_of(board, trials, kTableRows));
-    if (copies > 0)
-      print(std::to_string(copies) + " more had settings that were tried, and their scores\n");
-    const bool policy = board.request().sampler == "pbt";
-    print((policy ? "\nbest policy: " : "\nbest settings: ") + best_command(board, *best[0]) +
-          "\n");
-    if (best[0]->trial.state == search::TrialState::stopped)
-      print(
-          "its score is that of a rung: it was not trained to its end; more --trials promote "
-          "some\n");
-    if (!policy && !confirm_by && outcome == RunOutcome::finished)
-      print("the best of many scores is partly luck: --confirm 5 tells how much\n");
-    if (!unscored.empty()) print(unscored + "\n");
+  const Tried tried = tried_on(board);
+  tell(board, tried, command);
+  bool goes_on = outcome == RunOutcome::finished;
+  if (goes_on) {
+    expect_score(tried, options.until, command);
+    goes_on = confirm_best(board, tried, command, confirm_by);
   }
-  const auto failed = std::ranges::count_if(
-      trials, [](const BoardTrial& row) { return row.trial.state == search::TrialState::failed; });
-  if (failed > 0)
-    print(std::to_string(failed) + " failed, of which " + out + "/trials/*/trial.json say why\n");
-  print("page: " + out + "/report.html\n");
-  const auto stopped = [&] {
+  if (!goes_on) {
     std::fprintf(stderr, "stopped; the same command goes on: %s\n", command.c_str());
     return train::kStopped;
-  };
-  if (outcome != RunOutcome::finished) return stopped();
-  if (!trials.empty() && failed == std::ssize(trials))
-    throw Error("[sweep] every trial failed; the last said: " + trials.back().message);
-  const auto is_cut_off = [](const BoardTrial& row) {
-    return row.trial.state == search::TrialState::running && !row.message.empty();
-  };
-  // a sweep that came to what it was for leaves them
-  const bool enough = !best.empty() && best[0]->trial.score >= options.until;
-  if (const auto it = std::ranges::find_if(trials, is_cut_off); it != trials.end() && !enough)
-    throw Error("[sweep] " + std::to_string(std::ranges::count_if(trials, is_cut_off)) +
-                " of the trials were cut off, trial " + std::to_string(it->trial.number) + ": " +
-                it->message + "; the same command goes on with them: " + command);
-  if (best.empty() && !unscored.empty()) throw Error("[sweep] " + unscored);
-  if (!confirm_by || best.empty()) return 0;
-
-  if (is_confirmed_elsewhere(board)) {
-    print_notes({"another process confirms it; the same command then tells what it came to"});
-    return 0;
   }
-  const auto confirmation = confirm(board, *best[0], *confirm_by);
-  if (!confirmation) return stopped();
-  write_page(confirmation);
-  print("\n" + text_of(*confirmation));
   return 0;
 }
 
