@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <map>
+#include <span>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -68,26 +69,10 @@ std::string depths_text(const std::vector<int32_t>& depths) {
   return text.empty() ? "-" : text;
 }
 
-int stats(const Arguments& arguments) {
-  const Dataset dataset = datalog::open_dataset(arguments.positional()[0]);
-  const datalog::Program& program = dataset.program;
-  const datalog::OwnedKnowledge knowledge(program);
-  Json report{{"name", dataset.name},
-              {"constants", knowledge->constants},
-              {"predicates", knowledge->predicates},
-              {"facts", knowledge->facts},
-              {"rules", knowledge->rules},
-              {"longest_body", knowledge->longest_body},
-              {"fan_out", knowledge->fan_out},
-              {"bound_fan_out", knowledge->bound_fan_out},
-              {"notes", dataset.notes}};
-
+// of each split, and into `report`
+Table splits_table(std::span<const SplitRow> rows, Json& report) {
   Table splits({"split", ">queries", ">proved by one rule", ">of as many false ones", ">are facts",
                 ">of unknown names", "queries by depth"});
-  const datalog::DatasetStats counted = datalog::stats_of(dataset, *knowledge);
-  const SplitRow rows[] = {{"train", &dataset.train, &dataset.train_depth, counted.train},
-                           {"valid", &dataset.valid, &dataset.valid_depth, counted.valid},
-                           {"test", &dataset.test, &dataset.test_depth, counted.test}};
   for (const SplitRow& row : rows) {
     const datalog::SplitStats& s = row.stats;
     splits.add({row.name, std::to_string(s.queries), share_text(s.by_one_rule, s.queries),
@@ -102,14 +87,18 @@ int stats(const Arguments& arguments) {
     for (const auto& [depth, count] : by_depth(*row.depths))
       report["splits"][row.name]["depths"][std::to_string(depth)] = count;
   }
+  return splits;
+}
 
+// likewise of each predicate
+Table predicates_table(const datalog::Program& program, const datalog::Knowledge& knowledge,
+                       std::span<const SplitRow> rows, Json& report) {
   Table predicates({"predicate", ">facts", ">rules", ">train", ">valid", ">test"});
-  for (int32_t p = 1; p <= knowledge->predicates; ++p) {
-    std::vector<std::string> cells{program.predicates.of(p),
-                                   std::to_string(knowledge->of(p).size()),
-                                   std::to_string(knowledge->rules_of(p).size())};
+  for (int32_t p = 1; p <= knowledge.predicates; ++p) {
+    std::vector<std::string> cells{program.predicates.of(p), std::to_string(knowledge.of(p).size()),
+                                   std::to_string(knowledge.rules_of(p).size())};
     Json& one = report["by_predicate"][cells[0]];
-    one = {{"facts", knowledge->of(p).size()}, {"rules", knowledge->rules_of(p).size()}};
+    one = {{"facts", knowledge.of(p).size()}, {"rules", knowledge.rules_of(p).size()}};
     for (const SplitRow& row : rows) {
       int64_t queries = 0;
       for (const datalog::Atom& atom : *row.queries) queries += atom.predicate == p;
@@ -118,6 +107,29 @@ int stats(const Arguments& arguments) {
     }
     predicates.add(std::move(cells));
   }
+  return predicates;
+}
+
+int stats(const Arguments& arguments) {
+  const Dataset dataset = datalog::open_dataset(arguments.positional()[0]);
+  const datalog::Program& program = dataset.program;
+  const datalog::OwnedKnowledge knowledge(program);
+  Json report{{"name", dataset.name},
+              {"constants", knowledge->constants},
+              {"predicates", knowledge->predicates},
+              {"facts", knowledge->facts},
+              {"rules", knowledge->rules},
+              {"longest_body", knowledge->longest_body},
+              {"fan_out", knowledge->fan_out},
+              {"bound_fan_out", knowledge->bound_fan_out},
+              {"notes", dataset.notes}};
+
+  const datalog::DatasetStats counted = datalog::stats_of(dataset, *knowledge);
+  const SplitRow rows[] = {{"train", &dataset.train, &dataset.train_depth, counted.train},
+                           {"valid", &dataset.valid, &dataset.valid_depth, counted.valid},
+                           {"test", &dataset.test, &dataset.test_depth, counted.test}};
+  const Table splits = splits_table(rows, report);
+  const Table predicates = predicates_table(program, *knowledge, rows, report);
 
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
