@@ -1,9 +1,9 @@
 #include "base/timeline/analysis.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/timeline/nesting.h"
 #include "base/timeline/usage.h"
 
@@ -384,7 +384,6 @@ class Analyst {
 
   void doubt(const Timeline& last) {
     auto& doubts = analysis_.doubts;
-    char text[160];
     const double wall = double(std::max<int64_t>(1, analysis_.wall));
     if (analysis_.wall <= 0) doubts.push_back("all of it lies at one instant");
     if (last.file.torn)
@@ -412,20 +411,14 @@ class Analyst {
     // stages, each by its own spans, and what is in none must add up to the wall
     double parts = double(analysis_.outside + analysis_.untraced + out_of_place_);
     for (const NamedTime& stage : analysis_.stages) parts += double(stage.self);
-    if (std::abs(parts - wall) > kShareOff * wall && analysis_.wall > 0) {
-      std::snprintf(text, sizeof text,
-                    "stages add up to %.1f %% of the wall time: spans of the main thread lie over "
-                    "each other without nesting",
-                    100 * parts / wall);
-      doubts.push_back(text);
-    }
-    if (double(before_launch_) > kShareOff * double(device_spans_)) {
-      std::snprintf(
-          text, sizeof text,
-          "%llu of %llu operations of a device begin before their launch: clocks disagree",
-          (unsigned long long)before_launch_, (unsigned long long)device_spans_);
-      doubts.push_back(text);
-    }
+    if (std::abs(parts - wall) > kShareOff * wall && analysis_.wall > 0)
+      doubts.push_back(
+          printed("stages add up to %.1f %% of the wall time: spans of the main thread lie over "
+                  "each other without nesting",
+                  100 * parts / wall));
+    if (double(before_launch_) > kShareOff * double(device_spans_))
+      doubts.push_back(std::to_string(before_launch_) + " of " + std::to_string(device_spans_) +
+                       " operations of a device begin before their launch: clocks disagree");
     if (double(unlaunched_) > kShareOff * double(device_spans_))
       doubts.push_back(std::to_string(unlaunched_) + " of " + std::to_string(device_spans_) +
                        " operations of a device have no launch: what the host waits for and what "

@@ -1,8 +1,8 @@
 #include "base/timeline/findings.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "base/core/printed.h"
 #include "base/timeline/analysis.h"
 #include "base/timeline/remedies.h"
 #include "base/timeline/scheduling.h"
@@ -186,31 +186,27 @@ void add_tiny_minibatches(const Analysis& analysis, std::vector<Finding>& findin
     const double gain = double(stage.total) / double(analysis.wall) * (1 - rows / kAtOnce);
     if (gain < kLeast) return;
     const RunPatch patch = patch_for(Remedy::larger_minibatch, analysis.origin, gain);
-    char text[160];
-    std::snprintf(
-        text, sizeof text,
-        "%llu minibatches of %.0f rows, %s each, which %.0f rows take as well; %.0f %% of "
-        "the time",
-        (unsigned long long)stage.calls, rows, amount_text(stage.mean()).c_str(), kAtOnce,
-        100 * double(stage.total) / double(analysis.wall));
-    findings.push_back({.name = "tiny minibatches",
-                        .evidence = text,
-                        .patch = patch.settings,
-                        .advice = "larger minibatches; fewer optimiser steps may want a higher "
-                                  "learning rate",
-                        .gain = gain,
-                        .patch_gain = patch.gain});
+    findings.push_back(
+        {.name = "tiny minibatches",
+         .evidence =
+             printed("%llu minibatches of %.0f rows, %s each, which %.0f rows take as well; "
+                     "%.0f %% of the time",
+                     (unsigned long long)stage.calls, rows, amount_text(stage.mean()).c_str(),
+                     kAtOnce, 100 * double(stage.total) / double(analysis.wall)),
+         .patch = patch.settings,
+         .advice = "larger minibatches; fewer optimiser steps may want a higher "
+                   "learning rate",
+         .gain = gain,
+         .patch_gain = patch.gain});
   }
 }
 
 }  // namespace
 
 std::string amount_text(double ns) {
-  char text[32];
-  if (ns >= 1e9) std::snprintf(text, sizeof text, "%.2f s", ns / 1e9);
-  else if (ns >= 1e6) std::snprintf(text, sizeof text, "%.2f ms", ns / 1e6);
-  else std::snprintf(text, sizeof text, "%.1f us", ns / 1e3);
-  return text;
+  if (ns >= 1e9) return printed("%.2f s", ns / 1e9);
+  if (ns >= 1e6) return printed("%.2f ms", ns / 1e6);
+  return printed("%.1f us", ns / 1e3);
 }
 
 std::vector<Finding> find_bottlenecks(const Analysis& analysis,

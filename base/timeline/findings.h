@@ -2,7 +2,6 @@
 // What is wrong with a run, by its trace: rules that look for one bottleneck each, and what the run
 // would gain without it, computed by replay. A healthy run has none.
 
-#include <cstdint>
 #include <string>
 #include <vector>
 

@@ -1,8 +1,8 @@
 #include "base/timeline/meaning.h"
 
-#include <algorithm>
 #include <array>
-#include <cctype>
+
+#include "base/core/words.h"
 
 namespace maglev {
 namespace {
@@ -48,9 +48,7 @@ constexpr std::array kNameParts{
 };
 
 uint32_t bits_of_name(const std::string& name) {
-  std::string lower = name;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return char(std::tolower(c)); });
+  const std::string lower = lower_case(name);
   uint32_t bits = 0;
   for (const auto& [part, meant] : kNameParts) {
     const bool held = part[0] == '^'   ? lower.starts_with(part + 1)
@@ -110,13 +108,6 @@ uint32_t bits_of_kind(const Span& span) {
 }
 
 }  // namespace
-
-const char* name_of(Cause cause) {
-  constexpr std::array<const char*, kCauses> names{"host-bound", "copy",          "sync",
-                                                   "launch",     "communication", "threads waiting",
-                                                   "data",       "allocation"};
-  return names[size_t(cause)];
-}
 
 uint32_t Meanings::of(const Timeline& timeline, const Span& span) {
   while (names_.size() < timeline.names.size())

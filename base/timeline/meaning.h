@@ -2,19 +2,23 @@
 // What a stretch of a thread's time, or a device's operation, is spent on: from the kinds and names
 // of the spans around it.
 
+#include <array>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <vector>
 
+#include "base/config/choice.h"
 #include "base/timeline/timeline.h"
 
 namespace maglev {
 
 /// Why a device or a thread stands still.
 enum class Cause : uint8_t { host, copy, sync, launch, communication, threads, data, allocation };
-constexpr size_t kCauses = 8;
-const char* name_of(Cause cause);
+constexpr auto names_of(Cause) {
+  return std::array{"host-bound",      "copy", "sync",      "launch", "communication",
+                    "threads waiting", "data", "allocation"};
+}
+constexpr size_t kCauses = names_of(Cause()).size();
 
 /// What a name or a kind says, as bits: several hold at once.
 namespace meaning {

@@ -1,7 +1,6 @@
 #include "base/timeline/merge.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -422,11 +421,6 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
 }
 
 }  // namespace
-
-const char* name_of(MergeClock clock) {
-  constexpr std::array names{"the first file's", "the machine's", "marks", "the system's", "none"};
-  return names[size_t(clock)];
-}
 
 std::vector<MergedTrace> merge_traces(const std::vector<std::string>& paths,
                                       const std::string& marks,

@@ -3,11 +3,14 @@
 // for its clocks and marks, once to write its events behind those of the files before, with times,
 // pids and flow numbers that hold among them all. Windows of one process of ours keep one pid.
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/config/choice.h"
 
 namespace maglev {
 
@@ -19,7 +22,9 @@ enum class MergeClock {
   system,     ///< CLOCK_REALTIME, as good as the machines keep it
   none,       ///< the file says no clock: its first event is where the first file's is
 };
-const char* name_of(MergeClock clock);
+constexpr auto names_of(MergeClock) {
+  return std::array{"the first file's", "the machine's", "marks", "the system's", "none"};
+}
 
 struct MergedTrace {
   std::string path, run;

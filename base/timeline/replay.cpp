@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <unordered_map>
 
 #include "base/core/error.h"
 #include "base/timeline/nesting.h"

@@ -1,7 +1,6 @@
 #include "base/timeline/sqlite.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <dlfcn.h>
 #include <fstream>
 

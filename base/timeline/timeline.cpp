@@ -1,7 +1,6 @@
 #include "base/timeline/timeline.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 #include "base/core/error.h"
@@ -85,11 +84,6 @@ CopyWay way_of(const TraceEvent& event) {
 }
 
 }  // namespace
-
-const char* name_of(CopyWay way) {
-  constexpr std::array names{"?", "HtoD", "DtoH", "DtoD", "HtoH"};
-  return names[size_t(way)];
-}
 
 TimelineReader::TimelineReader(std::string path, TimelineLimits limits)
     : path_(std::move(path)), limits_(limits) {

@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/config/choice.h"
 #include "base/timeline/events.h"
 
 namespace maglev {
@@ -46,7 +47,7 @@ enum class CopyWay : uint8_t {
   device_to_device,
   host_to_host
 };
-const char* name_of(CopyWay way);
+constexpr auto names_of(CopyWay) { return std::array{"?", "HtoD", "DtoH", "DtoD", "HtoH"}; }
 
 struct Span {
   int64_t begin, end;  ///< ns
@@ -156,7 +157,6 @@ class TimelineReader {
   void take(const TraceEvent& event);
   void take_allocation(const TraceEvent& event);
   void metadata(const TraceEvent& event);
-  void begin_span(const TraceEvent& event, Span span);
   void end_span(const TraceEvent& event, uint32_t track);
   void keep(const Open& one);
   void narrow();
