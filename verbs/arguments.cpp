@@ -10,6 +10,7 @@
 #include "base/config/other_names.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 
 namespace maglev {
@@ -163,10 +164,8 @@ std::optional<double> Arguments::number(std::string_view flag, double min, doubl
   const char* end = text->data() + text->size();
   const auto [behind, error] = std::from_chars(text->data(), end, number);
   if (error == std::errc() && behind == end && number >= min && number <= max) return number;
-  char bounds[64];
-  std::snprintf(bounds, sizeof bounds, "%g to %g", min, max);
-  throw Error(where() + std::string(flag) + " must be a number from " + bounds + ", got '" + *text +
-              "'");
+  throw Error(where() + std::string(flag) + printed(" must be a number from %g to %g", min, max) +
+              ", got '" + *text + "'");
 }
 
 std::optional<std::string> Arguments::file(std::string_view flag) const {
@@ -196,12 +195,10 @@ std::optional<double> Arguments::seconds(std::string_view flag, double least, do
   const double factor = unit == "m" ? 60 : unit.empty() || unit == "s" ? 1 : 0;
   char* end = nullptr;
   const double given = factor * std::strtod(digits.c_str(), &end);
-  if (digits.empty() || *end || factor == 0 || !(given >= least && given <= most)) {
-    char range[64];
-    std::snprintf(range, sizeof range, "from %gs to %gs", least, most);
-    throw Error(where() + std::string(flag) + " must be seconds or minutes " + range +
+  if (digits.empty() || *end || factor == 0 || !(given >= least && given <= most))
+    throw Error(where() + std::string(flag) +
+                printed(" must be seconds or minutes from %gs to %gs", least, most) +
                 ", such as 120s or 2m, got '" + *text + "'");
-  }
   return given;
 }
 

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/words.h"
 #include "engine/algo/experiment.h"
@@ -63,11 +63,7 @@ double median_speed(const Measured& row) {
   return median_of(speeds);
 }
 
-std::string times(double figure, double of) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", figure / of);
-  return of > 0 ? text : "-";
-}
+std::string times(double figure, double of) { return of > 0 ? printed("%.2f", figure / of) : "-"; }
 
 // what a stage switches on; the first lists how all begin
 std::string switched(const Measured& row) {

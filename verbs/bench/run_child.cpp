@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -14,6 +13,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/metrics/rows.h"
 #include "engine/train/signals.h"
@@ -129,11 +129,7 @@ Speed measure_training(const std::vector<std::string>& words, double seconds, do
   child.signal(SIGKILL);
   const int status = child.wait();
   Speed speed = speed_of(text_of(run + "/" + kMetricsFile));
-  if (late && speed.updates < 2) {
-    char text[64];
-    std::snprintf(text, sizeof text, "no figure within %.1f s", limit);
-    throw Error(text);
-  }
+  if (late && speed.updates < 2) throw Error(printed("no figure within %.1f s", limit));
   if (!enough && !late && status != 0) throw Error(said_at_the_end(text_of(log), status));
   speed.peak_bytes = child.peak_bytes();
   return speed;

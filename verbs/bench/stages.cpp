@@ -1,7 +1,5 @@
 #include "verbs/bench/stages.h"
 
-#include <algorithm>
-
 #include "base/core/error.h"
 #include "engine/train/idle_settings.h"
 

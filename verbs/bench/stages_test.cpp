@@ -1,11 +1,9 @@
 #include "verbs/bench/stages.h"
 
 #include <algorithm>
-#include <set>
 
 #include <gtest/gtest.h>
 
-#include "base/core/error.h"
 #include "engine/algo/experiment.h"
 #include "verbs/bench/run_child.h"
 

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <span>
 
 #include <nlohmann/json.hpp>
 
 #include "base/config/choice.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/picture/chart.h"
 #include "verbs/study/page.h"
 
@@ -90,11 +89,10 @@ std::string timings_page(const std::vector<Timing>& timings,
     RowChart chart{.title = "", .x_label = "percent slower than before", .rows = {}};
     study::ReportTable table{{"work", "of before", "verdict"}, {}, true};
     for (const Comparison& one : comparisons) {
-      char ratio[32];
-      std::snprintf(ratio, sizeof ratio, "%.3f", one.ratio);
       const double percent = 100 * (one.ratio - 1);
       chart.rows.push_back({one.suite + "/" + one.name, percent, NAN, NAN, {percent}});
-      table.rows.push_back({one.suite + "/" + one.name, ratio, name_of(one.verdict)});
+      table.rows.push_back(
+          {one.suite + "/" + one.name, printed("%.3f", one.ratio), name_of(one.verdict)});
     }
     page.parts.push_back(study::Heading{"Beside the baseline"});
     page.parts.push_back(study::Figure{"ratios", svg(chart), "Medians beside the baseline's."});
@@ -112,14 +110,12 @@ std::string timings_page(const std::vector<Timing>& timings,
 }
 
 std::string seconds_text(double seconds) {
-  char text[32];
   const double scale = seconds < 1e-6 ? 1e9 : seconds < 1e-3 ? 1e6 : seconds < 1 ? 1e3 : 1;
-  std::snprintf(text, sizeof text, "%.3g %s", seconds * scale,
-                scale == 1e9   ? "ns"
-                : scale == 1e6 ? "us"
-                : scale == 1e3 ? "ms"
-                               : "s");
-  return text;
+  return printed("%.3g %s", seconds * scale,
+                 scale == 1e9   ? "ns"
+                 : scale == 1e6 ? "us"
+                 : scale == 1e3 ? "ms"
+                                : "s");
 }
 
 }  // namespace maglev::verbs::bench

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "base/config/options.h"
+#include "base/core/printed.h"
 #include "base/env/entry.h"
 #include "base/env/env_params.h"
 #include "verbs/arguments.h"
@@ -31,11 +32,7 @@ const char* dtype_name(DType dtype) {
 template <class Numbers>
 std::string joined(const Numbers& numbers) {
   std::string text;
-  for (auto number : numbers) {
-    char one[32];
-    std::snprintf(one, sizeof one, "%g", double(number));
-    text += (text.empty() ? "" : ", ") + std::string(one);
-  }
+  for (auto number : numbers) text += (text.empty() ? "" : ", ") + printed("%g", double(number));
   return text;
 }
 

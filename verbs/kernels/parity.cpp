@@ -12,6 +12,7 @@
 #include <torch/cuda.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "engine/device/device.h"
 #include "verbs/table.h"
 
@@ -90,10 +91,9 @@ std::string parity_text(const Parity& parity, const Tolerance& tolerance) {
   const std::string different = std::to_string(parity.different) + " of " +
                                 std::to_string(parity.elements) + " differ in bits";
   if (tolerance.share == 0) return different + ", none may";
-  char text[96];
-  std::snprintf(text, sizeof text, "%.3g%% of tolerance %.3g%s", 100 * parity.share,
-                tolerance.share, tolerance.of_largest ? " of the largest" : "");
-  return std::string(text) + ", " + different;
+  return printed("%.3g%% of tolerance %.3g%s, ", 100 * parity.share, tolerance.share,
+                 tolerance.of_largest ? " of the largest" : "") +
+         different;
 }
 
 std::vector<at::Device> case_devices(const std::optional<std::string>& only) {

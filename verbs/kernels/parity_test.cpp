@@ -1,6 +1,5 @@
 #include "verbs/kernels/parity.h"
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>

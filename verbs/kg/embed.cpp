@@ -9,6 +9,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/core/thread_pool.h"
 #include "base/datalog/graph.h"
@@ -94,11 +95,7 @@ int embed(const Arguments& arguments) {
        {std::pair("valid", &data.valid), std::pair("test", &data.test)}) {
     if (queries->empty()) continue;
     const RankFigures f = ranked(model, graph, *queries, pool);
-    const auto text = [](double x) {
-      char out[16];
-      std::snprintf(out, sizeof out, "%.3f", x);
-      return std::string(out);
-    };
+    const auto text = [](double x) { return printed("%.3f", x); };
     table.add({name, std::to_string(queries->size()), text(f.mrr), text(f.hits1), text(f.hits3),
                text(f.hits10)});
   }

@@ -1,8 +1,6 @@
 #include "verbs/prove/policy_scores.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include <ATen/ATen.h>
 

@@ -1,7 +1,5 @@
 #include "verbs/prove/policy_scores.h"
 
-#include <cmath>
-
 #include <gtest/gtest.h>
 
 #include "engine/play/run_policy.h"

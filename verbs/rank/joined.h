@@ -1,7 +1,6 @@
 #pragma once
 // One score of embedding, rules and proofs, with weights that queries of valid find.
 
-#include <array>
 #include <cstdint>
 #include <vector>
 

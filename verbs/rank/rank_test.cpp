@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/core/error.h"
 #include "base/core/philox.h"
 #include "engine/host/machine.h"
 #include "tests/errors.h"

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/several_runs.h"
@@ -74,11 +75,9 @@ int run(const std::vector<std::string>& words) {
   }
   Table table({"run", "algo", "env", "state", ">steps", ">return", "updated"});
   for (const auto& row : rows) {
-    char mean[32] = "-";
-    if (std::isfinite(row.status.return_mean))
-      std::snprintf(mean, sizeof mean, "%.2f", row.status.return_mean);
+    const double mean = row.status.return_mean;
     table.add({row.name, row.status.algo, row.status.env_title, row.status.state,
-               std::to_string(row.status.steps), mean,
+               std::to_string(row.status.steps), std::isfinite(mean) ? printed("%.2f", mean) : "-",
                row.status.updated > 0 ? age_text(row.age_s) + " ago" : "-"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));

@@ -100,6 +100,27 @@ std::string difference(const Json& there, const Json& wanted) {
   return "";
 }
 
+/// Of a run's metrics, in their order. Throws Error where they cannot be read.
+std::vector<TrainedPoint> curve_of(const std::string& run) {
+  const auto experiment = experiment_of(run);
+  const auto& p = *static_cast<const Goodhart::Params*>(experiment->env_params());
+  std::vector<TrainedPoint> points;
+  read_lines(run + "/metrics.jsonl", [&](std::string_view line) {
+    const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto figure = [&](const char* name) {
+      return row.is_object() && row.contains(name) && row[name].is_number()
+                 ? row[name].get<double>()
+                 : std::nan("");
+    };
+    const double energy = figure("events/energy_per_1k");
+    const double proxy = double(p.food_interest) * figure("events/food_per_1k") +
+                         double(p.poison_interest) * figure("events/poison_per_1k");
+    if (std::isfinite(energy) && std::isfinite(proxy))
+      points.push_back({figure("step"), energy, proxy});
+  });
+  return points;
+}
+
 }  // namespace
 
 StudyJob::StudyJob(StudyRequest request) : request_(std::move(request)) {
@@ -258,26 +279,6 @@ std::vector<ArmResult> StudyJob::judge() {
     }
   }
   return results;
-}
-
-std::vector<TrainedPoint> curve_of(const std::string& run) {
-  const auto experiment = experiment_of(run);
-  const auto& p = *static_cast<const Goodhart::Params*>(experiment->env_params());
-  std::vector<TrainedPoint> points;
-  read_lines(run + "/metrics.jsonl", [&](std::string_view line) {
-    const Json row = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const auto figure = [&](const char* name) {
-      return row.is_object() && row.contains(name) && row[name].is_number()
-                 ? row[name].get<double>()
-                 : std::nan("");
-    };
-    const double energy = figure("events/energy_per_1k");
-    const double proxy = double(p.food_interest) * figure("events/food_per_1k") +
-                         double(p.poison_interest) * figure("events/poison_per_1k");
-    if (std::isfinite(energy) && std::isfinite(proxy))
-      points.push_back({figure("step"), energy, proxy});
-  });
-  return points;
 }
 
 }  // namespace maglev::verbs::study

@@ -83,7 +83,4 @@ class StudyJob {
   std::optional<FileLock> lock_;
 };
 
-/// Of a run's metrics, in their order. Throws Error where they cannot be read.
-std::vector<TrainedPoint> curve_of(const std::string& run);
-
 }  // namespace maglev::verbs::study

@@ -2,7 +2,6 @@
 
 #include "base/timeline/merge.h"
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <set>
@@ -10,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/trace/file.h"
 #include "verbs/arguments.h"
 #include "verbs/table.h"
@@ -68,13 +68,10 @@ int merge(const std::vector<std::string>& words) {
 
   Table table({"file", ">events", "clock", ">shift", ">drift", ">marks", ">residual"});
   for (const MergedTrace& one : merged) {
-    char shift[40], drift[40], residual[40];
-    std::snprintf(shift, sizeof shift, "%.3f ms", double(one.shift_ns) / 1e6);
-    std::snprintf(drift, sizeof drift, "%.2f ppm", one.drift_ppm);
-    std::snprintf(residual, sizeof residual, "%.1f us", double(one.residual_ns) / 1e3);
     table.add({one.path + (one.torn ? " (torn)" : ""), std::to_string(one.events),
-               name_of(one.clock), shift, drift, std::to_string(one.marks),
-               one.marks ? residual : "-"});
+               name_of(one.clock), printed("%.3f ms", double(one.shift_ns) / 1e6),
+               printed("%.2f ppm", one.drift_ppm), std::to_string(one.marks),
+               one.marks ? printed("%.1f us", double(one.residual_ns) / 1e3) : "-"});
   }
   print(table.text(probe_terminal(STDOUT_FILENO)));
   for (size_t i = 0; i < merged.size(); ++i)

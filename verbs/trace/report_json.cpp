@@ -1,7 +1,6 @@
 // A trace's analysis as JSON.
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "verbs/tune/cache.h"
 
 #include <cstdlib>
-#include <fstream>
 
 #include <gtest/gtest.h>
 

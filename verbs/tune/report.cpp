@@ -39,6 +39,11 @@ std::string left_out_text(const Outcome& outcome) {
   return text;
 }
 
+/// How many times as fast as the settings as they were what was chosen is.
+double gain_of(const Outcome& outcome) {
+  return outcome.rows[outcome.chosen].median() / outcome.rows[0].median();
+}
+
 }  // namespace
 
 std::string settings_text(const Candidate& candidate) {
@@ -46,10 +51,6 @@ std::string settings_text(const Candidate& candidate) {
   for (const Setting& one : candidate)
     text += (text.empty() ? "" : " ") + one.name + "=" + one.value;
   return text.empty() ? "as they are" : text;
-}
-
-double gain_of(const Outcome& outcome) {
-  return outcome.rows[outcome.chosen].median() / outcome.rows[0].median();
 }
 
 std::string table_text(const Outcome& outcome, const Terminal& terminal) {

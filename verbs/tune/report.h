@@ -5,15 +5,11 @@
 
 #include "base/core/terminal.h"
 #include "verbs/tune/cache.h"
-#include "verbs/tune/knobs.h"
 
 namespace maglev::verbs::tune {
 
 /// "threads=1 train.collect=lockstep"; "as they are" where nothing differs.
 std::string settings_text(const Candidate& candidate);
-
-/// How many times as fast as the settings as they were what was chosen is.
-double gain_of(const Outcome& outcome);
 
 /// Every candidate that was planned out, measured or failed, the fastest first, and why it was
 /// taken or not.

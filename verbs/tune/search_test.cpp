@@ -1,7 +1,6 @@
 #include "verbs/tune/search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 

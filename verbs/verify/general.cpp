@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include <ATen/ATen.h>
 
-#include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/statistics/samples.h"
 #include "engine/play/evaluate.h"
 #include "engine/play/record.h"
@@ -109,11 +108,10 @@ Finding what_is_seen_is_what_is_learned(Subject& s) {
         const size_t code = size_t(byte >> (i * cells.bits)) & ((size_t(1) << cells.bits) - 1);
         seen += code != 0, lost += cells.kept[code] != code;
       }
-    char text[160];
-    std::snprintf(
-        text, sizeof text, "%.1f %% of what is seen in %s is learned from as something else",
-        seen ? 100. * double(lost) / double(seen) : 0., s.spec().observations[c].name.c_str());
-    if (lost > 0) return found(false, text);
+    if (lost > 0)
+      return found(false, printed("%.1f %% of what is seen in %s is learned from as something else",
+                                  seen ? 100. * double(lost) / double(seen) : 0.,
+                                  s.spec().observations[c].name.c_str()));
   }
   return found(true, "a rollout keeps every observation to the bit");
 }
@@ -145,9 +143,7 @@ Finding outputs_are_sound(Subject& s) {
       worst = std::max(worst, off), begin += K;
     }
   }
-  char text[96];
-  std::snprintf(text, sizeof text, "probabilities of actions add up to 1 within %.1g", worst);
-  return found(true, text);
+  return found(true, printed("probabilities of actions add up to 1 within %.1g", worst));
 }
 
 Finding better_than_random(Subject& s) {
@@ -160,11 +156,10 @@ Finding better_than_random(Subject& s) {
   if (ours.returns.size() < 2 || theirs.returns.size() < 2)
     return {Outcome::skipped, "no episodes ended"};
   const WelchTest test = welch_test(ours.returns, theirs.returns);
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "return %.4g, at random %.4g; the difference is %.4g to %.4g (95 %%)",
-                ours.return_mean, theirs.return_mean, test.interval.low, test.interval.high);
-  return found(test.difference > 0 && (test.interval.low > 0 || test.p < 0.05), text);
+  return found(
+      test.difference > 0 && (test.interval.low > 0 || test.p < 0.05),
+      printed("return %.4g, at random %.4g; the difference is %.4g to %.4g (95 %%)",
+              ours.return_mean, theirs.return_mean, test.interval.low, test.interval.high));
 }
 
 }  // namespace

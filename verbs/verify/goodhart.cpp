@@ -1,10 +1,10 @@
 #include "envs/goodhart/goodhart.h"
 
-#include <cstdio>
 #include <cstring>
 
 #include <ATen/ATen.h>
 
+#include "base/core/printed.h"
 #include "base/statistics/samples.h"
 #include "base/statistics/survival.h"
 #include "engine/play/evaluate.h"
@@ -64,10 +64,9 @@ Finding right_moves(Subject& s, const std::vector<View>& views, double wanted, c
   const auto moves = moves_in(s, views);
   int64_t good = 0;
   for (size_t i = 0; i < views.size(); ++i) good += right(views[i], moves[i]);
-  char text[120];
-  std::snprintf(text, sizeof text, "%s in %ld of %zu views; wanted: %.0f %%", what, long(good),
-                views.size(), 100 * wanted);
-  return found(double(good) >= wanted * double(views.size()), text);
+  return found(double(good) >= wanted * double(views.size()),
+               printed("%s in %ld of %zu views; wanted: %.0f %%", what, long(good), views.size(),
+                       100 * wanted));
 }
 
 Finding goes_towards_food(Subject& s) {
@@ -114,14 +113,11 @@ Finding lives_longer(Subject& s) {
   for (size_t world = 0; world < ours.deaths_per_1k.size(); ++world)
     fewer.push_back(theirs.deaths_per_1k[world] - ours.deaths_per_1k[world]);
   const Spread spread = spread_of(fewer);
-  char text[200];
-  std::snprintf(
-      text, sizeof text,
-      "lives %.0f steps where energy is live, at random %.0f; %.3g fewer deaths per 1,000 "
-      "steps, %.3g to %.3g (95 %%, %zu worlds)",
-      ours.mean_life, theirs.mean_life, spread.mean, spread.interval.low, spread.interval.high,
-      fewer.size());
-  return found(spread.interval.low > 0, text);
+  return found(spread.interval.low > 0,
+               printed("lives %.0f steps where energy is live, at random %.0f; %.3g fewer deaths "
+                       "per 1,000 steps, %.3g to %.3g (95 %%, %zu worlds)",
+                       ours.mean_life, theirs.mean_life, spread.mean, spread.interval.low,
+                       spread.interval.high, fewer.size()));
 }
 
 /// Steps that belong together: the window moves as the action says, the world's density stays.

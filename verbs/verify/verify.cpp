@@ -1,6 +1,5 @@
 // maglev verify: whether a run is what it should be, check by check.
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <optional>
