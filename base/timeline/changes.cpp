@@ -24,11 +24,11 @@ Figures figures_of(const Analysis& analysis, double unit) {
     figures[{"operation", o.name}] += double(o.self) / unit;
   for (const UsedTime& device : analysis.devices)
     for (size_t cause = 0; cause < kCauses; ++cause)
-      figures[{"idle", device.name + ": " + name_of(Cause(cause))}] +=
+      figures[{"idle", device.name + ": " + names_of(Cause())[cause]}] +=
           double(device.idle[cause]) / unit;
   for (const UsedTime& thread : analysis.threads)
     for (size_t cause = 0; cause < kCauses && thread.name == analysis.main_thread; ++cause)
-      figures[{"idle", std::string("main thread: ") + name_of(Cause(cause))}] +=
+      figures[{"idle", std::string("main thread: ") + names_of(Cause())[cause]}] +=
           double(thread.idle[cause]) / unit;
   return figures;
 }

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "base/config/choice.h"
 #include "base/timeline/timeline.h"
 
 namespace maglev {

@@ -411,7 +411,7 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
     about["merged"].push_back({{"file", one.path},
                                {"run", one.run},
                                {"process", one.process},
-                               {"clock", name_of(one.clock)},
+                               {"clock", names_of(one.clock)[size_t(one.clock)]},
                                {"shift_ns", one.shift_ns},
                                {"drift_ppm", one.drift_ppm},
                                {"marks", one.marks},

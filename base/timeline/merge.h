@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config/choice.h"
-
 namespace maglev {
 
 /// What the times of a file were taken by.

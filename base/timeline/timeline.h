@@ -10,7 +10,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/config/choice.h"
 #include "base/timeline/events.h"
 
 namespace maglev {

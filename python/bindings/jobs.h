@@ -33,7 +33,7 @@ RunOutcome resume(const std::string& folder, const std::vector<std::string>& set
 struct EvaluateRequest {
   std::string player = {};       ///< a name (make_player); a run means its environment too
   std::string environment = {};  ///< empty: the run's, with its settings
-  std::vector<std::string> settings = {};  ///< env.name=value
+  std::vector<std::string> settings = {};  ///< as of sorted_settings
   ActMode mode = ActMode::mean;
   float temperature = 1;     ///< of what a run's policy draws
   std::string against = {};  ///< in games of two; empty: the player plays all agents

@@ -7,6 +7,7 @@
 #include <set>
 #include <unistd.h>
 
+#include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/printed.h"

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/config/choice.h"
 #include "base/core/printed.h"
 #include "verbs/table.h"
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/config/choice.h"
 #include "base/core/clock.h"
 #include "verbs/trace/report.h"
 

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
+#include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/web/answer.h"
