@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from maglev import _engine
+from maglev.given import Numbers, number, tensor_of
 
 
 class Advantages(NamedTuple):
@@ -16,10 +17,10 @@ class Advantages(NamedTuple):
 
 
 def gae(
-    reward: torch.Tensor,
-    value: torch.Tensor,
-    terminated: torch.Tensor,
-    is_first: torch.Tensor,
+    reward: Numbers,
+    value: Numbers,
+    terminated: Numbers,
+    is_first: Numbers,
     *,
     gamma: float = 0.99,
     lam: float = 0.95,
@@ -30,12 +31,21 @@ def gae(
     and of the last one. Truncated episodes are bootstrapped by the value of their last observation, which is in its
     place, since the step that follows only begins the next episode.
     """
+    given = {"reward": reward, "value": value, "terminated": terminated, "is_first": is_first}
+    columns = {name: tensor_of(column, f"[gae] {name}").detach() for name, column in given.items()}
+    for name, column in columns.items():
+        if column.dim() != 2:
+            times = "T" if name in ("reward", "terminated") else "T+1"
+            raise _engine.Error(f"[gae] {name} must be [{times}, rows], also of one row, got {list(column.shape)}")
+    shares = {"gamma": number(gamma, "[gae] gamma"), "lam": number(lam, "[gae] lam")}
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise _engine.Error(f"[gae] {name} must be in 0..1, got {share}")
     advantage, returns, valid = _engine.gae(
-        reward.float().contiguous(),
-        value.detach().float().contiguous(),
-        terminated.to(torch.uint8).contiguous(),
-        is_first.to(torch.uint8).contiguous(),
-        gamma,
-        lam,
+        columns["reward"].float().contiguous(),
+        columns["value"].float().contiguous(),
+        columns["terminated"].to(torch.uint8).contiguous(),
+        columns["is_first"].to(torch.uint8).contiguous(),
+        *shares.values(),
     )
     return Advantages(advantage, returns, valid.bool())

@@ -168,7 +168,9 @@ class Envs:
         from maglev.policies import Policy, acting_of, name_of
 
         how = acting_of(name, mode, temperature)
-        actor = _engine.Actor(self._engine, name_of(name), how.settings, how.mode, how.temperature, whole(seed, "[player] seed"))
+        actor = _engine.Actor(
+            self._engine, name_of(name), how.settings, how.mode, how.temperature, whole(seed, "[player] seed")
+        )
         settings = [*self.settings, *how.settings]
         return Policy(actor, name_of(name), how.mode, how.temperature, settings, envs=self)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 
 import torch
 from numpy.typing import ArrayLike
@@ -24,6 +24,14 @@ def whole(value: SupportsIndex, what: str) -> int:
     if not 0 <= number < 2**63:
         raise _engine.Error(f"{what} must be a whole number in 0..2**63-1, got {value!r}")
     return number
+
+
+def number(value: SupportsFloat, what: str) -> float:
+    """NumPy's and tensors' too."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise _engine.Error(f"{what} must be a number, got {value!r}") from None
 
 
 def text(value: object, what: str) -> str:

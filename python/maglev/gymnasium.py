@@ -192,9 +192,10 @@ class Spaces:
         sees = {c.name: ("u8" if c.dtype == torch.uint8 else "f32", c.shape) for c in policy.spec.observations}
         if sees != self._shown or list(policy.spec.heads) != self._actions.heads:
             raise self._error(
-                f"shows {self._shown} and takes {self._actions.heads or 'numbers'}, where the policy of {policy.player} sees "
-                f"{sees} and gives {list(policy.spec.heads) or 'numbers'}; it wants the environment it was trained in, behind "
-                "the same wrappers, and what env.image.* makes of pictures is the engine's (maglev.make, maglev.evaluate)"
+                f"shows {self._shown} and takes {self._actions.heads or 'numbers'}, where the policy of {policy.player} "
+                f"sees {sees} and gives {list(policy.spec.heads) or 'numbers'}; it wants the environment it was trained "
+                "in, behind the same wrappers, and what env.image.* makes of pictures is the engine's (maglev.make, "
+                "maglev.evaluate)"
             )
         seen: Info = {}
         if policy.spec.masked:

@@ -12,7 +12,7 @@ from torch.distributions import Independent, Normal
 
 from maglev import _engine
 from maglev.environments import Envs, Info, Observation, Seen, Spec, actions_of, columns_of
-from maglev.given import Numbers, refuse_copies, tensor_of, text, whole
+from maglev.given import Numbers, number, refuse_copies, tensor_of, text, whole
 from maglev.settings import Settings, assignments
 
 if TYPE_CHECKING:
@@ -184,7 +184,11 @@ def load(
     settings: name=value that are to differ from training, such as where files lie.
     device: empty: where it was trained.
     """
-    actor = _engine.Actor(name_of(run), checkpoint, assignments(settings), str(device), mode, temperature, whole(seed, "[load] seed"))
+    temperature = number(temperature, "[load] temperature")
+    actor = _engine.Actor(
+        name_of(run), text(checkpoint, "[load] a checkpoint"), assignments(settings), str(device),
+        text(mode, "[load] a mode"), temperature, whole(seed, "[load] seed"),
+    )  # fmt: skip
     # FOLDER/checkpoints/CHECKPOINT, or one that lies elsewhere
     saved = Path(actor.checkpoint).resolve()
     own = saved.parent.name == "checkpoints"
@@ -234,6 +238,9 @@ def evaluate(
       mode and settings. Empty: the player plays all agents.
     episodes, or steps > 0: how long. envs: how many environments at once, 0: one an episode, at most 256.
     """
+    if temperature is not None:
+        temperature = number(temperature, "[evaluate] temperature")
+    text(environment, "[evaluate] an environment")
     if isinstance(player, Policy):
         # a run's knows its environment by itself, with the settings it was trained in
         environment = environment or ("" if player.checkpoint else player.environment)

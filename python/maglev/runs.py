@@ -68,7 +68,12 @@ class Run:
 
 
 def names_of(sinks: Sequence[str] | str) -> list[str]:
-    return sinks.split(",") if isinstance(sinks, str) else list(sinks)
+    if isinstance(sinks, str):
+        return sinks.split(",")
+    try:
+        return [text(name, "[train] a sink") for name in sinks]
+    except TypeError:
+        raise _engine.Error(f'[train] sinks are names, such as ["jsonl"], got {sinks!r}') from None
 
 
 def _ended(outcome: str, folder: str) -> Run:
@@ -87,7 +92,7 @@ def train(
     overwrite: bool = False,
     config: str | Path | None = None,
     bare: bool = False,
-    sinks: Sequence[str] = (),
+    sinks: Sequence[str] | str = (),
     on_start: Callable[[dict[str, Any]], bool | None] | None = None,
     on_iteration: Callable[[int], bool | None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], bool | None] | None = None,
@@ -134,7 +139,7 @@ def resume(
     run: str | Path | Run,
     settings: Settings = None,
     *,
-    sinks: Sequence[str] = (),
+    sinks: Sequence[str] | str = (),
     on_start: Callable[[dict[str, Any]], bool | None] | None = None,
     on_iteration: Callable[[int], bool | None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], bool | None] | None = None,
