@@ -387,6 +387,7 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
 }
 
 void Worker::died() {
+  failed_ = true;
   if (!failure_.empty()) throw Error(failure_);
   for (int waited = 0; waited < kLeave_ms && program_.running(); waited += kAgain_ms)
     std::this_thread::sleep_for(std::chrono::milliseconds(kAgain_ms));
@@ -418,6 +419,7 @@ std::string Worker::episode_at_work() const {
 struct Workers::All {
   std::mutex mutex;
   std::map<Made, std::unique_ptr<Workers>> by_made;
+  std::vector<std::unique_ptr<Workers>> former;  ///< over; environments may know them still
 
   static All& of_process() {
     static auto& all = *new All;
@@ -429,6 +431,7 @@ Workers& Workers::of(const Made& made) {
   All& all = All::of_process();
   std::lock_guard lock(all.mutex);
   auto& one = all.by_made[made];
+  if (one && one->over()) all.former.push_back(std::move(one));
   if (!one) one.reset(new Workers(made));
   return *one;
 }
@@ -438,6 +441,8 @@ void Workers::end_idle() {
   std::lock_guard lock(all.mutex);
   for (const auto& [made, workers] : all.by_made)
     if (workers && made.process == ::getpid()) workers->end_processes();
+  for (const auto& workers : all.former)
+    if (workers->made_.process == ::getpid()) workers->end_processes();
 }
 
 void Workers::end_processes() {
@@ -447,6 +452,17 @@ void Workers::end_processes() {
   for (const auto& place : workers_)
     if (Worker* worker = place) worker->dismiss();
   for (auto& place : workers_) delete place.exchange(nullptr);
+}
+
+bool Workers::over() {
+  std::lock_guard lock(mutex_);
+  bool started = false;
+  for (const auto& place : workers_)
+    if (const Worker* worker = place) {
+      if (worker->failed()) return true;
+      started = true;
+    }
+  return !started;
 }
 
 Workers::Workers(const Made& made)

@@ -108,6 +108,8 @@ class Worker {
   void send();
   /// It closes its environments and ends. None has a Remote any more.
   void dismiss();
+  /// It has ended by itself, or was silent for too long.
+  bool failed() const { return failed_; }
 
  private:
   friend class Remote;
@@ -141,12 +143,15 @@ class Worker {
   int64_t reads_ = 0;
   double heard_s_ = 0;   ///< when something came last, steady clock
   std::string failure_;  ///< why it ended, for all who ask; empty: it did not
+  std::atomic<bool> failed_ = false;
   bool dismissed_ = false;
 };
 
 /// All processes of one `made`, started as they are needed, until this process ends or end_idle().
+/// What they say of their environment holds for as long: it may have been changed until the next.
 class Workers {
  public:
+  /// New ones where those there were have ended, or one of them failed; they stay for who knows them.
   /// Throws Error where Python, gymnasium or the environment cannot be had.
   static Workers& of(const Made& made);
   /// Ends the processes of all that have no Remotes; others are started when they are needed again.
@@ -171,6 +176,7 @@ class Workers {
   struct All;
   explicit Workers(const Made& made);
   void end_processes();
+  bool over();
 
   const Made made_;
   EnvSpec spec_;

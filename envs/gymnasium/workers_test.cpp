@@ -145,6 +145,35 @@ TEST_F(GymnasiumWorkers, a_process_that_ends_names_the_episode_it_was_in_to_all_
   EXPECT_EQ(failure_of(*first), told);
 }
 
+TEST_F(GymnasiumWorkers, who_comes_after_a_failure_has_a_process_of_their_own) {
+  Made alone = made();
+  alone.workers = 1, alone.max_steps = 7;
+  const auto first = Workers::of(alone).make_remote();
+  first->reset(1);
+  first->take();
+  first->step(std::as_bytes(std::span(kEnd)));
+  const std::string told = failure_of(*first);
+  EXPECT_NE(told.find("exit status 3"), told.npos) << told;
+  const auto second = Workers::of(alone).make_remote();
+  second->reset(1);
+  EXPECT_EQ(failure_of(*second), "none");
+  first->reset(1);
+  EXPECT_EQ(failure_of(*first), told);
+}
+
+TEST_F(GymnasiumWorkers, a_changed_environment_is_read_again_once_nobody_has_the_old_one) {
+  auto remote = Workers::of(made()).make_remote();
+  // of another length: Python takes what it compiled for the same second and size
+  std::string changed = kSilent;
+  changed.replace(changed.find("7.5"), 3, "12.25");
+  std::ofstream(folder_ + "/silent_environment.py") << changed;
+  Workers::end_idle();
+  EXPECT_EQ(Workers::of(made()).spec().render_fps, 7.5);
+  remote.reset();
+  Workers::end_idle();
+  EXPECT_EQ(Workers::of(made()).spec().render_fps, 12.25);
+}
+
 TEST_F(GymnasiumWorkers, processes_of_nobody_end_on_demand_close_their_environments_and_come_back) {
   const std::string file = folder_ + "/closed";
   Made closing = made();

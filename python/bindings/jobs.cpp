@@ -31,6 +31,15 @@ constexpr const char* kTrainsAlready =
     "[train] this process trains a run already, and signals mean one; begin it afterwards, or in a "
     "process of its own";
 
+// behind a job: in a process that stays, such as a notebook's, the next one is to find environments
+// of Python as their files are then
+struct IdleEnd {
+  ~IdleEnd() {
+    for (const EnvEntry& env : env_table())
+      if (env.end_idle) env.end_idle();
+  }
+};
+
 // what is said of a player who is no run, and so knows no environment of its own
 Error no_environment(const std::string& player) {
   for (const EnvEntry& env : env_table())
@@ -46,6 +55,7 @@ Error no_environment(const std::string& player) {
 RunOutcome train(const TrainRequest& request) {
   const OneAtATime alone(training, kTrainsAlready);
   const Claim claim;
+  const IdleEnd ends_idle;
   Experiment experiment(request.algorithm, request.environment);
   RunRequest run{.out = request.out,
                  .overwrite = request.overwrite,
@@ -64,6 +74,7 @@ RunOutcome resume(const std::string& folder, const std::vector<std::string>& set
                   const std::vector<std::string>& sinks, const Hooks& hooks) {
   const OneAtATime alone(training, kTrainsAlready);
   const Claim claim;
+  const IdleEnd ends_idle;
   RunRequest run{
       .sinks = sinks, .command = {"./maglev", "train", "--resume", folder}, .hooks = hooks};
   run.command.insert(run.command.end(), settings.begin(), settings.end());
@@ -75,6 +86,7 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
   if (asked.episodes < 0 || asked.steps < 0 || asked.envs < 0)
     throw Error("[evaluate] episodes, steps and envs must not be negative");
   const Claim claim;
+  const IdleEnd ends_idle;
   std::string environment = request.environment;
   std::vector<std::string> settings;
   if (environment.empty()) {

@@ -401,6 +401,43 @@ def test_a_process_that_was_forked_steps_environments_of_python_in_its_own(tmp_p
     assert len(said) == 3 and len(set(said)) == 1, said
 
 
+def test_an_environment_of_python_that_was_changed_is_the_new_one(tmp_path, monkeypatch):
+    """As in a notebook: the file is mended, and the same call is made again."""
+    pytest.importorskip("gymnasium")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{Path(__file__).parent}")
+    settings = {"env.id": "changing:Changing", "env.workers": 1, "env.max_steps": 5}
+    sizes = {"env.count": 2, "ppo.rollout": 8, "ppo.minibatch": 8, "train.steps": 16}
+
+    def write(numbers, then=""):
+        # each of another length: Python takes what it compiled for the same second and size
+        (tmp_path / "changing.py").write_text(
+            "from gym_samples import Echo, np, os, spaces\n"
+            "class Changing(Echo):\n"
+            f"  def __init__(self): super().__init__(); self.observation_space = spaces.Box(-1, 1, ({numbers},))\n"
+            f"  def reset(self, seed=None, options=None): return np.zeros({numbers}, np.float32), {{}}\n"
+            f"  def step(self, action): {then or 'pass'}; return np.zeros({numbers}, np.float32), 1.0, False, False, {{}}\n"
+        )
+
+    def shape():
+        run = maglev.train("ppo", "gymnasium", {**settings, **sizes}, out=tmp_path / "run", overwrite=True, sinks=["jsonl"])
+        return run.policy().spec.observations[0].shape
+
+    write(3)
+    assert shape() == (3,)
+    write(10)
+    assert shape() == (10,)
+    write(100, "os._exit(3)")
+    with pytest.raises(maglev.Error, match="exit status 3") as broken:
+        shape()
+    write(1000)
+    assert maglev.evaluate("random", "gymnasium", settings=settings, episodes=2)["returns"] == [5, 5], broken
+    with made("gymnasium", 2, settings) as envs:
+        assert envs.reset()[0].shape == (2, 1000)
+    write(10000)
+    with made("gymnasium", 2, settings) as envs:
+        assert envs.reset()[0].shape == (2, 10000)
+
+
 def test_one_run_at_a_time(tmp_path):
     refused = []
 
