@@ -338,7 +338,7 @@ TEST_F(Dataset, has_columns_that_updates_write_back_as_zeros_and_no_others) {
   plan.replay = ReplayPlan{.length = 3};
   const Placement here{.device = at::kCPU, .threads = 1};
   expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, here); },
-               "columns that acting writes and no dataset has");
+               "a column that acting writes ('latent'), which no dataset has");
   plan.columns[0].rewritten = true;
   const auto replay = load_dataset(files(path_), experiment_->spec(), plan, here);
   EXPECT_EQ(replay->columns().extra[0].count_nonzero().item<int64_t>(), 0);

@@ -279,11 +279,12 @@ ReplayShape dataset_shape(const RunOptions& run, const ReplayPlan& plan, int64_t
 
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, const Placement& placement) {
-  if (!plan.may_learn_from_dataset())
-    throw Error(
-        "[dataset] the algorithm learns from columns that acting writes and no dataset has; give "
-        "it "
-        "an environment, or learn from the dataset with another algorithm, such as tdmpc2");
+  const auto unwritten = std::ranges::find(plan.columns, false, &ExtraColumn::rewritten);
+  if (unwritten != plan.columns.end())
+    throw Error("[dataset] the algorithm learns from a column that acting writes ('" +
+                unwritten->name +
+                "'), which no dataset has; give it an environment, or learn from the dataset with "
+                "another algorithm, such as tdmpc2");
   std::vector<DatasetFile> parts;
   int64_t rows = 0;
   for (const auto& name : split_list(run.dataset, "train.dataset"))
