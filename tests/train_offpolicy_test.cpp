@@ -359,6 +359,31 @@ TEST_F(Dataset, has_columns_that_updates_write_back_as_zeros_and_no_others) {
   EXPECT_EQ(replay->columns().extra[0].count_nonzero().item<int64_t>(), written);
 }
 
+// loads what three processes wrote of all rows: the second one twos, the last one threes
+class OfThree : public PartialVisitor {
+ public:
+  bool loads() const override { return true; }
+
+ private:
+  void visit_tensor(const std::string& name, at::Tensor& value) override {
+    EXPECT_EQ(name, "rewritten.latent");
+    ASSERT_EQ(value.size(1), 3);
+    for (int64_t p = 0; p < 3; ++p) value.select(1, p).fill_(double(p + 1));
+  }
+};
+
+TEST_F(Dataset, of_another_number_of_processes_goes_on_from_what_one_of_them_wrote) {
+  DataPlan plan{.collect_steps = 1,
+                .columns = {{.name = "latent", .shape = {3}, .rewritten = true}}};
+  plan.replay = ReplayPlan{.length = 3};
+  const auto replay =
+      load_dataset(files(path_), experiment_->spec(), plan, {.device = at::kCPU, .threads = 1});
+  OfThree visitor;
+  replay->visit_rewritten_of(visitor, /*processes=*/3, /*of=*/1);
+  const at::Tensor column = replay->columns().extra[0].narrow(0, 0, rows_);
+  EXPECT_TRUE(column.eq(2).all().item<bool>());
+}
+
 // columns of more bytes than are read at once, in pieces that end within rows' episodes
 TEST_F(Dataset, of_any_size_is_read_piece_by_piece) {
   const std::string content = read_file(path_, 1 << 24), large = path_ + ".large";

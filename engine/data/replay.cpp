@@ -255,6 +255,19 @@ void Replay::visit_rewritten(StateVisitor& visitor) {
   visit_times(visitor, 0, std::min(index_.counters().now + 1, slots_), /*all=*/false);
 }
 
+void Replay::visit_rewritten_of(StateVisitor& visitor, int64_t processes, int64_t of) {
+  const int64_t times = std::min(index_.counters().now + 1, slots_), rows = shape_.window.rows;
+  for (size_t c = 0; c < extra_.size(); ++c) {
+    if (!extra_[c].rewritten) continue;
+    at::Tensor own = columns_.extra[c].narrow(0, 0, times);
+    std::vector<int64_t> shape = own.sizes().vec();
+    shape[1] = rows * processes;
+    at::Tensor all = at::empty(shape, at::TensorOptions(own.scalar_type()));
+    visitor.tensor("rewritten." + extra_[c].name, all);
+    if (visitor.loads()) own.copy_(all.narrow(1, of * rows, rows));
+  }
+}
+
 void Replay::forget() {
   const int64_t now = index_.counters().now;
   hold(now, now);

@@ -99,6 +99,9 @@ class Replay {
   void visit_ahead(StateVisitor& visitor, int64_t steps);
   /// Only what updates write back, of all that is held.
   void visit_rewritten(StateVisitor& visitor);
+  /// The same of a checkpoint of `processes` that each held all rows, as this one does: what
+  /// process `of` of them wrote is taken. A visitor that loads nothing sees names and shapes alone.
+  void visit_rewritten_of(StateVisitor& visitor, int64_t processes, int64_t of);
   /// Nothing before the newest row is given any more.
   void forget();
 

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/processes/process_group.h"
 #include "engine/device/device.h"
 #include "engine/device/pinned.h"
 #include "engine/train/batches.h"
@@ -149,12 +150,17 @@ class ReplayStore : public Store {
   Batches batches_;
 };
 
-// nothing is collected; the files are there, so that nothing is saved but what updates wrote back
+// nothing is collected; the files are there, so that nothing is saved but what updates wrote back.
+// Each of several processes holds all rows and wrote what it drew: of another number than there
+// were, one goes on from what one of those wrote
 class DatasetStore : public Store {
  public:
   DatasetStore(const RunOptions& run, const EnvSpec& spec, const DataPlan& plan,
                const Placement& placement)
-      : replay_(load_dataset(run, spec, plan, placement)),
+      : processes_(placement.processes),
+        rank_(rank_of(placement.group)),
+        rewrites_(Replay::rewritten_bytes(plan.columns) > 0),
+        replay_(load_dataset(run, spec, plan, placement)),
         batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan),
                                       replay_->pinned(), kEndless, placement)) {
     if (!replay_->drawable())
@@ -172,12 +178,20 @@ class DatasetStore : public Store {
   void draw_ahead(const ReplayKey& key) override { batches_.draw_ahead(key); }
   void learned() override { batches_.put_back(); }
   void visit_state(StateVisitor& visitor) override {
-    visitor.section("replay", [&](StateVisitor& v) { replay_->visit_rewritten(v); });
+    if (!rewrites_) return;
+    visitor.section("replay", [&](StateVisitor& v) {
+      int64_t processes = processes_;
+      v.integer("processes", processes, 1, ProcessGroup::kMost);
+      if (processes == processes_) replay_->visit_rewritten(v);
+      else replay_->visit_rewritten_of(v, processes, rank_ % processes);
+    });
   }
   void visit_ahead(StateVisitor& visitor, int64_t) override { visit_state(visitor); }
   Replay* replay() override { return replay_.get(); }
 
  private:
+  int64_t processes_, rank_;
+  bool rewrites_;
   std::unique_ptr<Replay> replay_;
   Batches batches_;
 };

@@ -316,6 +316,27 @@ def test_the_replay_of_two_becomes_a_dataset_which_counts_once(engine, tmp_path)
     assert rows[0] == rows[1]
 
 
+@pytest.mark.parametrize("before, after", [(1, 2), (2, 1)])
+def test_states_of_a_dataset_go_on_in_more_or_fewer(engine, tmp_path, before, after):
+    played, run, data = tmp_path / "played", tmp_path / "run", tmp_path / "data.safetensors"
+    words = ["--bare", "--sinks", "jsonl", "threads=2"]
+    collect = [*words, "env.count=8", "env.max_steps=25", "tdmpc2.seed_steps=4000", "train.steps=480"]
+    assert engine("train", "tdmpc2", "pendulum", *collect, "--out", played).returncode == 0
+    assert engine("data", played, data).returncode == 0
+    learn = [*words, *REPLAYED["dreamer"], f"train.dataset={data}", "train.steps=6", f"processes={before}"]
+    done = engine("train", "dreamer", "pendulum", *learn, "--out", run)
+    assert done.returncode == 0, done.stderr
+    kept = state_of(checkpoints(run)[-1])["replay.rewritten.deter"]
+    assert kept.shape[1] == before and kept.any()
+    done = engine("train", "--resume", run, "--sinks", "jsonl", "train.steps=7", f"processes={after}")
+    assert done.returncode == 0, done.stderr
+    now = state_of(checkpoints(run)[-1])["replay.rewritten.deter"]
+    assert now.shape[1] == after
+    # one more update wrote a few, the others are those of one that there was
+    for process in range(after):
+        assert (now[:, process] == kept[:, process % before]).all(axis=-1).mean() > 0.8
+
+
 def test_a_stop_between_updates_is_one_of_all(start, tmp_path):
     run = tmp_path / "run"
     # thousands of updates are due at once, and the rest of them is left for later
