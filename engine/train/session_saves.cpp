@@ -70,6 +70,8 @@ void Session::save(bool must) {
     attempt();
   } catch (const ProcessGroup::Gone&) {
     throw;
+  } catch (const RunDir::Taken&) {
+    throw;
   } catch (const Error& e) {
     // a run that has not begun loses nothing
     if (trainer_.step() == 0) throw;
@@ -118,6 +120,8 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
     try {
       return attempt();
     } catch (const ProcessGroup::Gone&) {
+      throw;
+    } catch (const RunDir::Taken&) {
       throw;
     } catch (const Error& e) {
       last = "no checkpoint at step " + by_thousands(trainer_.step()) + ": " + e.what();

@@ -502,6 +502,22 @@ def test_a_folder_whose_place_is_taken_ends_no_run(engine, tmp_path):
     assert str(elsewhere) in json.loads((run / "run.json").read_text())["message"]
 
 
+def test_a_run_whose_place_another_has_taken_ends_at_once_where_it_saves(tmp_path):
+    run = tmp_path / "run"
+    # no row is due before its end, and a save that fails there is tried again for ten minutes
+    endless = ["train.steps=1000000000", "train.save_every=1000000000", "train.log_every=1000000000"]
+    process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
+    wait_for_checkpoints(run, 1, process)
+    run.rename(tmp_path / "elsewhere")
+    other = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
+    wait_for_checkpoints(run, 1, other)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 2 and "held by another process" in said, said
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(timeout=20) == 130
+
+
 def test_a_run_is_resumed_however_often_it_was(engine, tmp_path):
     run = tmp_path / "run"
     done = engine("train", "ppo", "cartpole", *COMMON, "--out", run)
