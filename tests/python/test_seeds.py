@@ -148,6 +148,23 @@ def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine,
     assert done.returncode == 0 and "returns of training: mean " in done.stdout, done.stderr
 
 
+def test_a_seed_that_trains_on_beside_one_that_ended_is_no_other_processs(tmp_path):
+    folder = tmp_path / "group"
+    longer = [word.replace("=3200", "=120000") for word in SMALL]
+    words = ["train", "ppo", "cartpole", *longer, "threads=2", "--seeds", "2", "--out", folder]
+    process = subprocess.Popen(
+        [ENGINE, *map(str, words)],
+        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    pid_that_trains(folder / "seed-2")
+    os.kill(pid_that_trains(folder / "seed-1"), signal.SIGKILL)
+    _, said = process.communicate(timeout=120)
+    assert "seed 2: finished" in said and "another process trains it" not in said, said
+
+
 def test_runs_that_a_killed_group_left_behind_are_waited_for(engine, tmp_path):
     folder = tmp_path / "group"
     # iterations of a second and more, which a run ends before it saves and leaves

@@ -255,7 +255,7 @@ class Group {
                                      [](const Member& m) { return m.child.has_value(); });
     for (Member& member : members_) {
       if (training >= side_.at_once) break;
-      if (is_held(member) || !waits(member)) continue;
+      if (member.child || is_held(member) || !waits(member)) continue;
       member.child.emplace(words_of(member), member.log);
       member.tried = true;
       ++training;
