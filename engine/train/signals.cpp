@@ -41,9 +41,9 @@ void on_trace(int) { trace_wanted = 1; }
 
 bool EndRequests::is_new() {
   const double now_s = steady_s();
-  if (now_s - last_s_ <= kOne_s) return false;
-  last_s_ = now_s;
-  return true;
+  double last_s = last_s_;
+  // of handlers that run at once, on several threads, one has the request
+  return now_s - last_s > kOne_s && last_s_.compare_exchange_strong(last_s, now_s);
 }
 
 SignalGuard::SignalGuard() {

@@ -1,5 +1,6 @@
 #include "engine/train/signals.h"
 
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -17,6 +18,35 @@ TEST(EndRequests, signals_that_come_together_are_one) {
   EXPECT_TRUE(requests.is_new());
   requests.forget();
   EXPECT_TRUE(requests.is_new());
+}
+
+// spins, so that two threads go on within nanoseconds of each other
+void reach(const std::atomic<int>& count, int value) {
+  for (int spins = 0; count < value; ++spins)
+    if (spins > 20000) std::this_thread::yield();
+}
+
+TEST(EndRequests, of_two_that_two_threads_hear_at_once_one_is_new) {
+  constexpr int kRounds = 20000;
+  EndRequests requests;
+  std::atomic<int> round = 0, heard = 0, fresh = 0;
+  std::jthread other([&] {
+    for (int r = 1; r <= kRounds; ++r) {
+      reach(round, r);
+      fresh += requests.is_new();
+      ++heard;
+    }
+  });
+  int alone = 0;
+  for (int r = 1; r <= kRounds; ++r) {
+    requests.forget();
+    fresh = 0;
+    round = r;
+    fresh += requests.is_new();
+    reach(heard, r);
+    alone += fresh == 1;
+  }
+  EXPECT_EQ(alone, kRounds);
 }
 
 TEST(SignalGuard, says_which_signal_asked_for_an_end_and_a_hook_is_none) {
