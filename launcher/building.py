@@ -196,10 +196,10 @@ def fail_build(lines: list[str], what: str, log: Path):
 def build(preset: str, target: str, setup: dict, fast: bool):
     """Brings `target` up to date; `fast` trusts an unchanged source tree. The lock is held."""
     plugins = plugin_folders()
-    keep_folders(plugins)
     fingerprint = source_fingerprint()
     arguments, configuration = configuration_of(preset, setup)
     if fast and build_is_current(preset, target, fingerprint, configuration):
+        keep_folders(plugins)
         return
     folder = BUILD / preset
     folder.mkdir(parents=True, exist_ok=True)
@@ -233,6 +233,8 @@ def build(preset: str, target: str, setup: dict, fast: bool):
                 "plugins": plugins,
             }
             write_json(build_state_file(preset), state)
+        # those that CMake refuses are named for this command alone
+        keep_folders(plugins)
 
         messages = []
         ninja_started = last_report = time.monotonic()

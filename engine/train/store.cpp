@@ -23,6 +23,8 @@ constexpr double kDeviceShare = 0.4;
 constexpr int64_t kPrefetched = 1 << 20;
 // updates of a dataset follow each other without steps between them
 constexpr double kEndless = 1e9;
+// a checkpoint that says more is none of ours
+constexpr int64_t kMostRows = int64_t(1) << 62;
 
 int64_t batch_bytes(const ReplayShape& shape, const EnvSpec& spec, const DataPlan& plan) {
   return (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
@@ -161,6 +163,7 @@ class DatasetStore : public Store {
         rank_(rank_of(placement.group)),
         rewrites_(Replay::rewritten_bytes(plan.columns) > 0),
         replay_(load_dataset(run, spec, plan, placement)),
+        rows_(replay_->counters().now + 1),
         batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan),
                                       replay_->pinned(), kEndless, placement)) {
     if (!replay_->drawable())
@@ -180,7 +183,13 @@ class DatasetStore : public Store {
   void visit_state(StateVisitor& visitor) override {
     if (!rewrites_) return;
     visitor.section("replay", [&](StateVisitor& v) {
-      int64_t processes = processes_;
+      int64_t processes = processes_, rows = rows_;
+      v.integer("rows", rows, 1, kMostRows);
+      if (rows != rows_)
+        throw Error("[dataset] the run learned from " + std::to_string(rows) +
+                    " rows, and the files of train.dataset have " + std::to_string(rows_) +
+                    " now; what it wrote beside those fits no others: give it the files it began "
+                    "with, or begin a new run with train.init_from");
       v.integer("processes", processes, 1, ProcessGroup::kMost);
       if (processes == processes_) replay_->visit_rewritten(v);
       else replay_->visit_rewritten_of(v, processes, rank_ % processes);
@@ -193,6 +202,7 @@ class DatasetStore : public Store {
   int64_t processes_, rank_;
   bool rewrites_;
   std::unique_ptr<Replay> replay_;
+  int64_t rows_;  ///< held
   Batches batches_;
 };
 

@@ -69,6 +69,11 @@ def test_a_dataset_is_learnt_from_and_a_resumed_run_is_the_unbroken_one(examples
     assert state_hash(cut) == state_hash(whole)
     lost = [row["loss/reconstruction"] for row in rows(whole)]
     assert lost[-1] < 0.5 * lost[0], lost
+    # states lie beside the rows they are of
+    data.rename(tmp_path / "first.safetensors")
+    assert examples("data", whole.parent / "played", tmp_path / "again.safetensors").returncode == 0
+    other = examples("train", "--resume", cut, "train.steps=410", f"train.dataset={tmp_path / 'first.safetensors'},{tmp_path / 'again.safetensors'}")
+    assert other.returncode == 2 and "the files of train.dataset have" in other.stderr, other.stderr
     assert mean_return(examples, whole) > mean_return(examples, played) + 3
 
 
