@@ -27,10 +27,10 @@ inline constexpr const char* kStopping =
     "asked to stop: each run ends its iteration first and saves; asked once more they leave at "
     "once, without";
 
-/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGUSR1 and SIGUSR2
-/// while it lives: the parent hears of them first and passes each on as what it is, requests to end
-/// once each (EndRequests). SIGPIPE is ignored: runs go on where nobody reads what is said of them.
-/// One at a time.
+/// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGXCPU, SIGUSR1 and
+/// SIGUSR2 while it lives: the parent hears of them first and passes each on as what it is, requests
+/// to end once each (EndRequests). SIGPIPE is ignored: runs go on where nobody reads what is said of
+/// them. One at a time.
 class PassedSignals {
  public:
   PassedSignals();
@@ -46,7 +46,7 @@ class PassedSignals {
   void pass_on(const std::function<void(int signal)>& tell);
 
  private:
-  static constexpr size_t kCaught = 6;
+  static constexpr size_t kCaught = 7;
   struct sigaction before_[kCaught];
   void (*pipe_before_)(int);
   int passed_on_[NSIG] = {};

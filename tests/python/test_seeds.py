@@ -80,7 +80,8 @@ def test_what_is_done_is_not_done_again(group, engine):
     assert before == {path: path.stat().st_mtime_ns for path in folder.glob("seed-*/metrics.jsonl")}
 
 
-def test_seeds_that_were_stopped_go_on(engine, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGXCPU])
+def test_seeds_that_were_stopped_go_on(number, engine, tmp_path):
     folder = tmp_path / "group"
     longer = [word.replace("=3200", "=400000") for word in SMALL]
     words = ["train", "ppo", "cartpole", *longer, "--seeds", "2", "--out", folder]
@@ -98,7 +99,7 @@ def test_seeds_that_were_stopped_go_on(engine, tmp_path):
     runs = [json.loads(path.read_text())["pid"] for path in folder.glob("seed-*/run.json")]
     for pid in (process.pid, *runs, process.pid):
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGINT)
+            os.kill(pid, number)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert "maglev: asked to stop: each run ends its iteration first and saves" in err
