@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import shlex
 import subprocess
 import sys
 import tempfile

@@ -11,7 +11,7 @@ import torch
 from torch.distributions import Independent, Normal
 
 from maglev import _engine
-from maglev.environments import Envs, Info, Observation, Seen, Spec, actions_of, columns_of
+from maglev.environments import Envs, Info, Seen, Spec, actions_of, columns_of
 from maglev.given import Numbers, number, refuse_copies, tensor_of, text, whole
 from maglev.settings import Settings, assignments
 
@@ -255,8 +255,8 @@ def evaluate(
         for note in _engine.notes(judged, environment, assignments(settings)):
             warnings.warn(note, stacklevel=2)
     lengths = [
-        whole(number, f"[evaluate] {name}")
-        for name, number in (("episodes", episodes), ("steps", steps), ("envs", envs), ("seed", seed))
+        whole(length, f"[evaluate] {name}")
+        for name, length in (("episodes", episodes), ("steps", steps), ("envs", envs), ("seed", seed))
     ]
     rival = acting_of(against)
     return _engine.evaluate(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maglev import _engine
-from maglev.given import Listener, listening, text
+from maglev.given import listening, text
 from maglev.policies import Policy, evaluate, load
 from maglev.settings import Settings, assignments
 

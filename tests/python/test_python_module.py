@@ -4,8 +4,8 @@ import ast
 import copy
 import inspect
 import json
-import pickle
 import os
+import pickle
 import re
 import shutil
 import signal

@@ -371,7 +371,7 @@ def test_long_names_and_many_settings_stay_readable(browser, tmp_path):
     name = "a_name_that_somebody_gave_to_see_how_long_one_may_be_" * 3
     for k, lr in enumerate((1e-3, 1e-4)):
         run = make_run(tmp_path / "runs" / f"{name}{k}", lr=lr)
-        (run / "config.yaml").write_text(f"seed: 1\nppo:\n" + "".join(f"  setting_{i}: {k}\n" for i in range(80)))
+        (run / "config.yaml").write_text("seed: 1\nppo:\n" + "".join(f"  setting_{i}: {k}\n" for i in range(80)))
         with (run / "metrics.jsonl").open("a") as file:
             file.write(json.dumps({"step": 5100, "seconds": 6, f"events/{name}_per_1k": 1}) + "\n")
     with watching(tmp_path / "runs", "--port", "0") as url:
