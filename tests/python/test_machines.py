@@ -139,13 +139,13 @@ def ended(program):
     return program.returncode, output, error
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGXCPU])
 def test_the_first_one_is_asked_to_stop_and_all_end_well(machines, tmp_path, how):
     leader, other = begun(machines, tmp_path / "run")
     every = processes_of(leader, other)
-    # a batch system tells all of them
-    other.send_signal(how)
-    leader.send_signal(how)
+    # a batch system tells all of them, some twice
+    for program in (other, leader, other):
+        program.send_signal(how)
     code, _, error = ended(leader)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "stopped", error
     code, output, error = ended(other)

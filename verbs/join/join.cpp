@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "engine/host/machine.h"
+#include "engine/train/signals.h"
 #include "engine/train/training_run.h"
 #include "verbs/arguments.h"
 #include "verbs/verb.h"
@@ -16,16 +17,19 @@ VerbEntry entry();
 namespace {
 
 constexpr double kMostPatience = 7 * 24 * 3600;
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGXCPU, SIGUSR1, SIGUSR2};
 
 // how a run ends is for the machine that began it to say: batch systems signal all at once
 volatile std::sig_atomic_t asked_to_leave = 0;
+EndRequests end_requests;
+
 void on_signal(int signal) {
   constexpr char kText[] =
       "\nmaglev: this machine stays in the run: Ctrl-C where it was begun saves it and ends it. "
       "Ctrl-C here once more leaves, and ends it without a save\n";
-  if (signal != SIGINT && signal != SIGTERM) return;
-  if (asked_to_leave && signal == SIGINT) _exit(128 + signal);
+  if (signal != SIGINT && signal != SIGTERM && signal != SIGQUIT) return;
+  const bool is_new = end_requests.is_new();
+  if (asked_to_leave && is_new && signal == SIGINT) _exit(128 + signal);
   if (asked_to_leave) return;
   asked_to_leave = 1;
   if (write(STDERR_FILENO, kText, sizeof kText - 1) < 0) _exit(128 + signal);
