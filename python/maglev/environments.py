@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from maglev import _engine
-from maglev.given import Numbers, refuse_copies, tensor_of, text, whole
+from maglev.given import Numbers, environment_named, refuse_copies, tensor_of, whole
 from maglev.settings import Settings, assignments
 
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def make(
     if any(word.startswith("env.count=") for word in words):
         raise _engine.Error("[make] how many environments is num_envs here, the second argument, not env.count")
     engine = _engine.Envs(
-        text(name, "[make] an environment"), whole(num_envs, "[make] num_envs"), words, whole(seed, "[make] seed"),
+        environment_named(name, "make"), whole(num_envs, "[make] num_envs"), words, whole(seed, "[make] seed"),
         str(device), whole(threads, "[make] threads"),
     )  # fmt: skip
     return Envs(name, engine, copy, words)

@@ -41,6 +41,16 @@ def text(value: object, what: str) -> str:
     return value
 
 
+def environment_named(value: object, where: str) -> str:
+    """An environment's name. One that was made already is not taken: others of its kind are made, in the engine."""
+    if isinstance(value, str):
+        return value
+    raise _engine.Error(
+        f"[{where}] an environment is named by a text, got {value!r}; Gymnasium's and yours are \"gymnasium\" with their "
+        'id among the settings: {"env.id": "CartPole-v1"}'
+    )
+
+
 def tensor_of(value: Numbers, what: str) -> torch.Tensor:
     """Shares memory where it can."""
     try:

@@ -150,6 +150,8 @@ class Spaces:
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]):
+        if not isinstance(env, gymnasium.Env):
+            raise _engine.Error(f"[gymnasium] Spaces are of one environment, as gymnasium.make gives it, got {env!r}")
         self.name = env.spec.id if env.spec else type(env.unwrapped).__name__
         try:
             self._observations = _worker().Observations(env.observation_space)
@@ -179,7 +181,7 @@ class Spaces:
         numbers = tensor_of(chosen, "[gymnasium] an action").detach().cpu().numpy().reshape(-1)
         heads, dims = self._actions.heads, len(self._actions.heads) or len(self._actions.low)
         if numbers.size != dims:
-            raise self._error(f"takes an action of {dims} numbers, got {numbers.size}")
+            raise self._error(f"takes an action of {dims} {'number' if dims == 1 else 'numbers'}, got {numbers.size}")
         if heads and not (np.issubdtype(numbers.dtype, np.integer) and (numbers >= 0).all() and (numbers < heads).all()):
             raise self._error(f"takes categories, from 0 on and below {heads}, got {numbers}")
         return self._actions.read(numbers.astype(np.int32 if heads else np.float32).tobytes())

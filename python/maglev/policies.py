@@ -12,7 +12,7 @@ from torch.distributions import Independent, Normal
 
 from maglev import _engine
 from maglev.environments import Envs, Info, Seen, Spec, actions_of, columns_of
-from maglev.given import Numbers, number, refuse_copies, tensor_of, text, whole
+from maglev.given import Numbers, environment_named, number, refuse_copies, tensor_of, text, whole
 from maglev.settings import Settings, assignments
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def evaluate(
     """
     if temperature is not None:
         temperature = number(temperature, "[evaluate] temperature")
-    text(environment, "[evaluate] an environment")
+    environment_named(environment, "evaluate")
     if isinstance(player, Policy):
         # a run's knows its environment by itself, with the settings it was trained in
         environment = environment or ("" if player.checkpoint else player.environment)

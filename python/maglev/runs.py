@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maglev import _engine
-from maglev.given import listening, text
+from maglev.given import environment_named, listening, text
 from maglev.policies import Policy, evaluate, load
 from maglev.settings import Settings, assignments
 
@@ -123,7 +123,7 @@ def train(
     )
     outcome, folder = _engine.train(
         text(algorithm, "[train] an algorithm"),
-        text(environment, "[train] an environment"),
+        environment_named(environment, "train"),
         assignments(settings),
         str(config) if config is not None else None,
         bare,

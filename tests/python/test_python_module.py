@@ -149,7 +149,8 @@ def test_what_is_wrong_is_said():
         (lambda: envs.render("rgb_array"), "must be a whole number in 0..2**63-1, got 'rgb_array'"),
         (lambda: maglev.evaluate("random", "cartpole", episodes=-1), "[evaluate] episodes must be a whole number"),
         (lambda: maglev.evaluate(lambda obs, info: None, "cartpole"), "the function's actions must be a tensor"),
-        (lambda: maglev.train("ppo", len), "[train] an environment is named by a text"),
+        (lambda: maglev.train("ppo", len), "[train] an environment is named by a text, got <built-in"),
+        (lambda: maglev.train("ppo", Path()), '"gymnasium" with their id among the settings: {"env.id": "CartPole-v1"}'),
         (lambda: maglev.train("ppo", "cartpole", {"ppo.lr": lambda left: left}, out="never"), "[settings] ppo.lr is a value"),
         (lambda: maglev.train("ppo", "cartpole", out="never", on_row=3), "on_row must be a function, got 3"),
         (lambda: maglev.train("ppo", "cartpole", out="never", sinks=None), 'sinks are names, such as ["jsonl"], got None'),
@@ -1010,6 +1011,8 @@ def test_what_gymnasiums_environment_shows_and_takes_is_held_to_its_spaces():
         (lambda: Spaces(Corridor()).action(3), "Corridor takes categories, from 0 on and below [3], got [3]"),
         (lambda: Spaces(Corridor()).action(0.5), "Corridor takes categories"),
         (lambda: Spaces(Switches()).action([0]), "takes an action of 2 numbers, got 1"),
+        (lambda: Spaces(Corridor()).action([0, 1]), "takes an action of 1 number, got 2"),
+        (lambda: Spaces("CartPole-v1"), "are of one environment, as gymnasium.make gives it, got 'CartPole-v1'"),
     ]
     for act, why in wrong:
         with pytest.raises(maglev.Error, match=re.escape(why)):
