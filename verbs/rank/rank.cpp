@@ -551,9 +551,10 @@ VerbEntry entry() {
       .name = "rank",
       .summary = "rank true triples among false ones by proofs, rules, an embedding, and joined",
       .usage =
-          "rank <data> [--queries N] [--corruptions N|all] [--embedding FILE] ...\n\n"
+          "rank <data> [--queries N] [--corruptions N|all] [--embedding FILE] ... [threads=N]\n\n"
           "<data> is a run on kg, whose proofs are ranked too, or a data set's name (family) "
-          "or a folder of one,\nwhich are ranked by rules and embedding.",
+          "or a folder of one,\nwhich are ranked by rules and embedding. Of a run env.* and "
+          "device may be given too.",
       .run = run};
 }
 

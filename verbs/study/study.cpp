@@ -8,6 +8,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "verbs/arguments.h"
@@ -64,9 +65,10 @@ std::string command_of(const StudyRequest& request, const std::string& arms) {
   if (request.protocol.steps != usual.steps)
     text += " --eval-steps " + std::to_string(request.protocol.steps);
   if (request.files.bare) text += " --bare";
-  if (request.files.config) text += " --config " + *request.files.config;
-  for (const std::string& setting : request.settings)
-    if (!setting.starts_with("threads=")) text += " " + setting;
+  if (request.files.config) text += " --config " + shell_word(*request.files.config);
+  std::vector<std::string> settings = request.settings;
+  take_threads(settings);
+  for (const std::string& setting : settings) text += " " + shell_word(setting);
   return text;
 }
 
@@ -173,7 +175,9 @@ VerbEntry entry() {
               "study judge <run> ... [--eval-envs N] [--eval-steps N] [--json] [--report FILE] "
               "[setting=value ...]\n"
               "  judges runs of any algorithm on goodhart by the same protocol: a run, "
-              "<run>@<checkpoint> or a folder of seeds",
+              "<run>@<checkpoint> or a folder of seeds;\n"
+              "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in "
+              "train --help)",
           .run = run};
 }
 
