@@ -93,6 +93,8 @@ def test_the_best_is_confirmed_with_seeds_the_search_did_not_use(swept, engine, 
     best = max(trials_of(folder), key=lambda trial: trial["score"])
     name = f"trial {best['number']}"
     assert f"confirms {name} beside the settings the search began with, by seeds 2 to 3" in done.stderr
+    for row, arm in (("where it began", "start"), (name, f"trial-{best['number']}")):
+        assert f"{row}: seeds of {folder}/confirm/{arm}\n" in done.stderr
     told = done.stdout[done.stdout.index("Confirmed with seeds 2 to 3") :]
     assert name in told and "where it began" in told and f"{best['score']:.4g}" in told
     assert "no difference is shown" in told or "is higher than" in told or "is lower than" in told

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <tuple>
 #include <unistd.h>
 
 #include "base/core/error.h"
@@ -21,6 +22,7 @@ namespace maglev::verbs::sweep {
 namespace {
 
 constexpr double kConfidence = 0.95;
+constexpr const char* kStart = "where it began";
 
 std::string lock_of(const Board& board) { return board.folder() + "/confirm.lock"; }
 
@@ -73,16 +75,19 @@ std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, 
   const std::string start = folder + "/start",
                     again = folder + "/trial-" + std::to_string(best.trial.number);
   print_notes({"confirms " + name + " beside the settings the search began with, by " + which});
-  for (const auto& [settings, arm] :
-       {std::pair(board.folder() + "/settings.yaml", start),
-        std::pair(board.folder_of(best.trial.number) + "/settings.yaml", again)})
+  for (const auto& [row, settings, arm] :
+       {std::tuple(std::string(kStart), board.folder() + "/settings.yaml", start),
+        std::tuple(name, board.folder_of(best.trial.number) + "/settings.yaml", again)}) {
+    // whose seeds are told of from here on
+    print_notes({row + ": seeds of " + arm});
     if (train_arm(board, settings, arm, first, seeds) != RunOutcome::finished) return {};
+  }
 
   // the figure a trial's score is
   auto groups = compare::groups_of({again, start});
   const compare::Metric metric{.column = compare::usual_column(groups), .over = 0};
   compare::read_values(groups, metric);
-  groups[0].name = name, groups[1].name = "where it began";
+  groups[0].name = name, groups[1].name = kStart;
   const auto pairs = compare::pairs_of({groups[0].values, groups[1].values}, kConfidence);
   const auto verdict = compare::verdict_of(pairs[0], {groups[0].name, groups[0].values},
                                            {groups[1].name, groups[1].values}, 1, kConfidence);
