@@ -322,6 +322,7 @@ void expect_score(const Tried& tried, double until, const std::string& command) 
 bool confirm_best(const Board& board, const Tried& tried, const std::string& command,
                   std::optional<int64_t> seeds) {
   if (tried.best.empty() || board.request().sampler == "pbt") return true;
+  if (!seeds && tried.best.size() == 1) return true;
   if (!seeds) {
     print("the best of many scores is partly luck: --confirm 5 tells how much\n");
     return true;
