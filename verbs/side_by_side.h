@@ -28,9 +28,9 @@ inline constexpr const char* kStopping =
     "once, without";
 
 /// Catches SIGINT, SIGTERM, SIGQUIT, SIGHUP (unless it is ignored: nohup), SIGXCPU, SIGUSR1 and
-/// SIGUSR2 while it lives: the parent hears of them first and passes each on as what it is, requests
-/// to end once each (EndRequests). SIGPIPE is ignored: runs go on where nobody reads what is said of
-/// them. One at a time.
+/// SIGUSR2 while it lives: the parent hears of them first and passes each on as what it is,
+/// requests to end once each (EndRequests). SIGPIPE is ignored: runs go on where nobody reads what
+/// is said of them. One at a time.
 class PassedSignals {
  public:
   PassedSignals();

@@ -95,8 +95,8 @@ class Experiment {
   Experiment(const Experiment&) = delete;
   Experiment& operator=(const Experiment&) = delete;
 
-  /// Loads configs/<algo>/<env>.yaml, the proven settings, of the first of `folders` that has it, or
-  /// where none has configs/<algo>/any.yaml so. Returns the path of what was loaded or "".
+  /// Loads configs/<algo>/<env>.yaml, the proven settings, of the first of `folders` that has it,
+  /// or where none has configs/<algo>/any.yaml so. Returns the path of what was loaded or "".
   std::string load_proven(const std::vector<std::string>& folders);
   /// Settings that nobody gave, built-in or proven, give way where they cannot hold beside those
   /// that were given: they become the nearest value that can. Returns a line for people for each.

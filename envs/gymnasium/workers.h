@@ -151,8 +151,8 @@ class Worker {
 /// What they say of their environment holds for as long: it may have been changed until the next.
 class Workers {
  public:
-  /// New ones where those there were have ended, or one of them failed; they stay for who knows them.
-  /// Throws Error where Python, gymnasium or the environment cannot be had.
+  /// New ones where those there were have ended, or one of them failed; they stay for who knows
+  /// them. Throws Error where Python, gymnasium or the environment cannot be had.
   static Workers& of(const Made& made);
   /// Ends the processes of all that have no Remotes; others are started when they are needed again.
   static void end_idle();

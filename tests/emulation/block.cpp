@@ -34,7 +34,8 @@ constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
 constexpr size_t kSharedBytes = 48 << 10;
 
 /// A stack and where it was left. Without AddressSanitizer, contexts are entered once and then
-/// changed by the compiler's own jumps, which cost no system call and keep no more than three words.
+/// changed by the compiler's own jumps, which cost no system call and keep no more than three
+/// words.
 struct Fiber {
   bool entered = false;
   std::byte* stack = nullptr;

@@ -26,8 +26,8 @@ struct Confirmation {
 /// Whether another process trains them now.
 bool is_confirmed_elsewhere(const Board& board);
 /// Trains `seeds` of each, or goes on with them, and compares what the last row of each run's
-/// metrics says. Nothing: a signal stopped it. Throws Error where those in the folder are of another
-/// number, a run fails, or none of its episodes ended.
+/// metrics says. Nothing: a signal stopped it. Throws Error where those in the folder are of
+/// another number, a run fails, or none of its episodes ended.
 std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, int64_t seeds);
 
 /// For people at a terminal, and for the page.

@@ -23,8 +23,8 @@ std::string best_yaml(const Board& board, const BoardTrial& best, const std::str
 /// Which of the trials have no score, why they may be the best, and how to judge them; empty: all of
 /// those that ended have one.
 std::string unscored_text(const Board& board, const std::vector<BoardTrial>& trials);
-/// The best trials, `confirmation` where there is one, history, importance, slices and score against
-/// seconds.
+/// The best trials, `confirmation` where there is one, history, importance, slices and score
+/// against seconds.
 study::Page page_of(const Board& board, const std::vector<BoardTrial>& trials,
                     const std::string& command, const std::optional<Confirmation>& confirmation);
 
