@@ -12,19 +12,28 @@ namespace {
 // who asked for an end, or the number of the signal that did: a hook does not speak for a signal
 constexpr int kNobody = 0, kHook = -1;
 std::atomic<int> leaving{kNobody};
-EndRequests requests;
+// Who asks twice is impatient, not two who ask once each: a batch system tells every process of a
+// job, and the parent of several runs passes on what it was told whenever it comes to it.
+struct Asker {
+  EndRequests requests;
+  std::atomic<int> times{0};
+
+  // whether this was the second time
+  bool asks_again() { return requests.is_new() ? ++times > 1 : times > 1; }
+};
+Asker the_parent, others;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<double>::is_always_lock_free,
               "handlers write them");
-volatile std::sig_atomic_t impatient = 0, save_wanted = 0, trace_wanted = 0;
+volatile std::sig_atomic_t save_wanted = 0, trace_wanted = 0;
 
-void on_end(int signal) {
+void on_end(int signal, siginfo_t* from, void*) {
   // the first one is why
   if (leaving <= kNobody) leaving = signal;
   // a terminal that goes away sends SIGHUP more than once, and behind another, and a limit is told
   // every second: that is no impatience
   if (signal == SIGHUP || signal == SIGXCPU) return;
-  if (requests.is_new()) impatient = impatient + 1;
-  if (impatient > 1) ::_exit(128 + signal);
+  Asker& asker = from->si_pid == ::getppid() ? the_parent : others;
+  if (asker.asks_again()) ::_exit(128 + signal);
 }
 
 // whether it was set, and is no more
@@ -34,8 +43,8 @@ bool take(volatile std::sig_atomic_t& wanted) {
   return true;
 }
 
-void on_save(int) { save_wanted = 1; }
-void on_trace(int) { trace_wanted = 1; }
+void on_save(int, siginfo_t*, void*) { save_wanted = 1; }
+void on_trace(int, siginfo_t*, void*) { trace_wanted = 1; }
 
 }  // namespace
 
@@ -48,24 +57,28 @@ bool EndRequests::is_new() {
 
 SignalGuard::SignalGuard() {
   leaving = kNobody;
-  impatient = 0;
-  requests.forget();
+  for (Asker* asker : {&the_parent, &others}) asker->requests.forget(), asker->times = 0;
   save_wanted = 0;
   trace_wanted = 0;
-  const auto handle = [this](int signal, void (*handler)(int)) {
-    struct sigaction action {};
-    action.sa_handler = handler;
-    action.sa_flags = SA_RESTART;
+  const auto take_over = [this](int signal, const struct sigaction& action) {
     struct sigaction before {};
     ::sigaction(signal, &action, &before);
     before_.emplace_back(signal, before);
     // nohup
     if (signal == SIGHUP && before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
   };
+  const auto handle = [&](int signal, void (*handler)(int, siginfo_t*, void*)) {
+    struct sigaction action {};
+    action.sa_sigaction = handler;
+    action.sa_flags = SA_RESTART | SA_SIGINFO;
+    take_over(signal, action);
+  };
   for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGXCPU}) handle(signal, on_end);
   handle(SIGUSR1, on_save);
   handle(SIGUSR2, on_trace);
-  for (int signal : {SIGPIPE, SIGXFSZ}) handle(signal, SIG_IGN);
+  struct sigaction ignored {};
+  ignored.sa_handler = SIG_IGN;
+  for (int signal : {SIGPIPE, SIGXFSZ}) take_over(signal, ignored);
 }
 
 SignalGuard::~SignalGuard() {

@@ -28,9 +28,10 @@ class EndRequests {
 };
 
 /// While one lives: SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGXCPU (a limit of processor time) ask
-/// for a save and an end, a second request by one of the first three leaves at once; SIGUSR1 asks
-/// for a save, SIGUSR2 for a trace; SIGPIPE and SIGXFSZ are ignored. A SIGHUP that was ignored
-/// before stays so (nohup). One at a time.
+/// for a save and an end, a second request by one of the first three leaves at once, where both are
+/// of the process that started this one, or neither is; SIGUSR1 asks for a save, SIGUSR2 for a
+/// trace; SIGPIPE and SIGXFSZ are ignored. A SIGHUP that was ignored before stays so (nohup). One at
+/// a time.
 class SignalGuard {
  public:
   SignalGuard();

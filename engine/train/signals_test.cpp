@@ -3,9 +3,13 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <string>
 #include <thread>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 namespace maglev {
 namespace {
@@ -62,6 +66,34 @@ TEST(SignalGuard, says_which_signal_asked_for_an_end_and_a_hook_is_none) {
   EXPECT_TRUE(SignalGuard::signalled()) << "also when the guard has gone";
   const SignalGuard next;
   EXPECT_FALSE(SignalGuard::leave());
+}
+
+// a process that was told to end, sometimes by who started it and sometimes by somebody else
+TEST(SignalGuard, two_who_ask_once_each_are_not_impatient_and_one_who_asks_twice_is) {
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const SignalGuard signals;
+    if (::write(ready[1], "!", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char byte;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  const auto wait = [] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(1.2 * EndRequests::kOne_s));
+  };
+  const std::string by_another = "kill -TERM " + std::to_string(child);
+  int status = 0;
+  EXPECT_EQ(std::system(by_another.c_str()), 0);
+  wait();
+  ::kill(child, SIGTERM);
+  wait();
+  EXPECT_EQ(::waitpid(child, &status, WNOHANG), 0) << "it left though nobody asked twice";
+  ::kill(child, SIGTERM);
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM) << status;
+  for (int end : ready) ::close(end);
 }
 
 }  // namespace
