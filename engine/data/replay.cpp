@@ -247,7 +247,7 @@ void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
   visit_counters(visitor, c);
   visit_times(visitor, c.now, std::min(steps + 1, slots_));
   // updates write where they draw from, which is anywhere
-  if (steps > 0) visit_rewritten(visitor);
+  if (steps > 0) visit_times(visitor, 0, std::min(c.now + 1, slots_), /*all=*/false);
   hold(c.oldest, c.now);
 }
 
