@@ -16,6 +16,7 @@ Actor::Actor(const std::string& run, const std::string& checkpoint,
              float temperature, uint64_t seed)
     : seed_(seed) {
   const Claim claim;
+  const IdleEnd ends_idle;
   const auto named = run_named(run);
   const bool in_name = named && named->checkpoint != "latest";
   if (in_name && checkpoint != "latest")

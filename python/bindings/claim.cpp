@@ -11,6 +11,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include "base/core/error.h"
+#include "base/env/entry.h"
 #include "engine/host/machine.h"
 
 namespace maglev::python {
@@ -74,6 +75,11 @@ Claim::~Claim() {
   } catch (const std::exception&) {
     // what torch refuses to take back is as claim_threads left it
   }
+}
+
+IdleEnd::~IdleEnd() {
+  for (const EnvEntry& env : env_table())
+    if (env.end_idle) env.end_idle();
 }
 
 OneAtATime::OneAtATime(std::atomic<bool>& busy, const char* refusal) : busy_(&busy) {

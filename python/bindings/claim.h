@@ -24,6 +24,12 @@ class Claim {
   bool autocast_cpu_, autocast_cuda_;
 };
 
+/// Behind a job, or a policy that was loaded: in a process that stays, such as a notebook's, the next
+/// one is to find environments of Python as their files are then.
+struct IdleEnd {
+  ~IdleEnd();
+};
+
 /// While one lives nobody else has the same flag: Error of `refusal`, where two threads would work on
 /// one thing.
 class OneAtATime {

@@ -31,15 +31,6 @@ constexpr const char* kTrainsAlready =
     "[train] this process trains a run already, and signals mean one; begin it afterwards, or in a "
     "process of its own";
 
-// behind a job: in a process that stays, such as a notebook's, the next one is to find environments
-// of Python as their files are then
-struct IdleEnd {
-  ~IdleEnd() {
-    for (const EnvEntry& env : env_table())
-      if (env.end_idle) env.end_idle();
-  }
-};
-
 // what is said of a player who is no run, and so knows no environment of its own
 Error no_environment(const std::string& player) {
   for (const EnvEntry& env : env_table())

@@ -401,6 +401,8 @@ def test_what_a_signal_waits_for_is_said_at_once_and_another_leaves_at_once(engi
     long = ["train.steps=1000000000", "env.count=64", "ppo.rollout=16384", "ppo.epochs=1000"]
     process = start("ppo", "cartpole", *COMMON, *long, "--out", run)
     wait_for_checkpoints(run, 1, process)
+    # before its first iteration it would be gone at once
+    time.sleep(1)
     process.send_signal(signal.SIGTERM)
     said = process.stderr.readline()
     assert said.startswith("maglev: asked to stop: this iteration ends first"), said
