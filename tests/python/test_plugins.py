@@ -39,6 +39,12 @@ def configured(tmp_path_factory):
     return configure
 
 
+def test_the_launcher_watches_the_rooms_that_cmake_builds():
+    rooms = re.search(r"set\(MAGLEV_PLUGIN_ROOMS (.*)\)", (HOME / "cmake/Plugins.cmake").read_text())[1]
+    watched = re.search(r"^ROOMS = \((.*)\)$", (HOME / "launcher/plugins.py").read_text(), re.M)[1]
+    assert re.findall(r"\w+", watched) == rooms.split()
+
+
 @pytest.fixture
 def mine(tmp_path):
     """A folder with a plug-in of each kind."""

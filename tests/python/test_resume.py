@@ -459,12 +459,18 @@ def test_output_that_nobody_reads_neither_ends_nor_stops_a_run(reader, tmp_path)
     assert json.loads((run / "run.json").read_text())["state"] == "stopped"
 
 
-@pytest.mark.parametrize("fate", ["moved", "deleted"])
-def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_path):
-    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+def saves_and_goes_on(run):
+    """A run that has no end, once it has saved twice."""
     endless = ["train.steps=1000000000", "train.save_every=12800", "train.log_every=6400"]
     process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
     wait_for_checkpoints(run, 2, process)
+    return process
+
+
+@pytest.mark.parametrize("fate", ["moved", "deleted"])
+def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_path):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    process = saves_and_goes_on(run)
     # held meanwhile, or it may look when the folder is moved and not yet deleted
     process.send_signal(signal.SIGSTOP)
     run.rename(elsewhere)
@@ -483,9 +489,7 @@ def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_p
 
 def test_a_folder_whose_place_is_taken_ends_no_run(engine, tmp_path):
     run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
-    endless = ["train.steps=1000000000", "train.save_every=12800", "train.log_every=6400"]
-    process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
-    wait_for_checkpoints(run, 2, process)
+    process = saves_and_goes_on(run)
     # as where a file system is not mounted for a while
     process.send_signal(signal.SIGSTOP)
     run.rename(elsewhere)

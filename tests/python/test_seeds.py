@@ -125,17 +125,22 @@ def pid_that_trains(folder, deadline_s=60):
     raise AssertionError(f"{folder} never trained")
 
 
-def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine, tmp_path):
-    folder = tmp_path / "group"
-    longer = [word.replace("=3200", "=120000") for word in SMALL]
-    words = ["train", "ppo", "cartpole", *longer, "threads=1", "--seeds", "2", "--out", folder]
-    process = subprocess.Popen(
+def two_seeds(folder, steps, threads):
+    """A command that trains two seeds for so long."""
+    longer = [word.replace("=3200", f"={steps}") for word in SMALL]
+    words = ["train", "ppo", "cartpole", *longer, f"threads={threads}", "--seeds", "2", "--out", folder]
+    return subprocess.Popen(
         [ENGINE, *map(str, words)],
         env={**os.environ, "MAGLEV_HOME": str(HOME)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine, tmp_path):
+    folder = tmp_path / "group"
+    process = two_seeds(folder, steps=120000, threads=1)
     os.kill(pid_that_trains(folder / "seed-1"), signal.SIGKILL)
     out, err = process.communicate(timeout=120)
     # 130 is what a cluster's script begins again upon
@@ -151,15 +156,7 @@ def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine,
 
 def test_a_seed_that_trains_on_beside_one_that_ended_is_no_other_processs(tmp_path):
     folder = tmp_path / "group"
-    longer = [word.replace("=3200", "=120000") for word in SMALL]
-    words = ["train", "ppo", "cartpole", *longer, "threads=2", "--seeds", "2", "--out", folder]
-    process = subprocess.Popen(
-        [ENGINE, *map(str, words)],
-        env={**os.environ, "MAGLEV_HOME": str(HOME)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = two_seeds(folder, steps=120000, threads=2)
     pid_that_trains(folder / "seed-2")
     os.kill(pid_that_trains(folder / "seed-1"), signal.SIGKILL)
     _, said = process.communicate(timeout=120)
@@ -215,14 +212,7 @@ def test_a_damaged_status_keeps_no_seed_from_going_on(engine, tmp_path):
 
 def test_what_cannot_be_written_of_the_group_ends_no_seed(engine, tmp_path):
     folder = tmp_path / "group"
-    longer = [word.replace("=3200", "=160000") for word in SMALL]
-    process = subprocess.Popen(
-        [ENGINE, "train", "ppo", "cartpole", *longer, "threads=2", "--seeds", "2", "--out", folder],
-        env={**os.environ, "MAGLEV_HOME": str(HOME)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    process = two_seeds(folder, steps=160000, threads=2)
     pids = [pid_that_trains(folder / f"seed-{n}") for n in (1, 2)]
     (folder / "seeds.json").unlink()
     (folder / "seeds.json").mkdir()

@@ -1,13 +1,11 @@
 #include "verbs/sweep/confirm.h"
 
-#include <cmath>
 #include <cstdlib>
 #include <tuple>
 #include <unistd.h>
 
 #include "base/core/error.h"
 #include "base/core/file.h"
-#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/statistics/samples.h"
 #include "engine/algo/experiment.h"
@@ -15,6 +13,7 @@
 #include "verbs/compare/groups.h"
 #include "verbs/compare/verdict.h"
 #include "verbs/notes.h"
+#include "verbs/sweep/report.h"
 #include "verbs/table.h"
 #include "verbs/train/seeds.h"
 
@@ -25,8 +24,6 @@ constexpr double kConfidence = 0.95;
 constexpr const char* kStart = "where it began";
 
 std::string lock_of(const Board& board) { return board.folder() + "/confirm.lock"; }
-
-std::string figure_text(double value) { return std::isnan(value) ? "-" : printed("%.4g", value); }
 
 // settings as they lie in a file, with seeds from `first` on; where there are some, they go on
 RunOutcome train_arm(const Board& board, const std::string& settings, const std::string& folder,
@@ -47,9 +44,9 @@ std::vector<std::string> row_of(const compare::Group& group, const std::string& 
   const Spread spread = spread_of(group.values, kConfidence);
   return {group.name,
           std::to_string(group.values.size()),
-          figure_text(spread.mean),
-          figure_text(spread.deviation),
-          figure_text(spread.interval.low) + " to " + figure_text(spread.interval.high),
+          score_text(spread.mean),
+          score_text(spread.deviation),
+          score_text(spread.interval.low) + " to " + score_text(spread.interval.high),
           searched};
 }
 
@@ -94,7 +91,7 @@ std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, 
   return Confirmation{
       .about = "Confirmed with " + which + ": " + metric.column + " of each run's last row.",
       .table = {.headings = {"settings", "seeds", "mean", "std", "95 % CI", "in the search"},
-                .rows = {row_of(groups[1], "-"), row_of(groups[0], figure_text(best.trial.score))}},
+                .rows = {row_of(groups[1], "-"), row_of(groups[0], score_text(best.trial.score))}},
       .verdict = verdict.text};
 }
 

@@ -25,9 +25,8 @@ constexpr size_t kMaxSettingsBytes = 1 << 20;
 constexpr size_t kShown = 15;        // trials in the page's table
 constexpr size_t kMostUnscored = 5;  // that are named
 
-std::string short_text(double value, const char* format = "%.4g") {
-  if (!std::isfinite(value)) return "-";
-  return printed(format, value);
+std::string seconds_text(double seconds) {
+  return std::isfinite(seconds) ? printed("%.1f", seconds) : "-";
 }
 
 // points without a line between them
@@ -41,8 +40,8 @@ std::vector<ChartPoint> scattered(const std::vector<ChartPoint>& points) {
 }
 
 std::vector<std::string> cells_of(const Board& board, const BoardTrial& row) {
-  std::vector<std::string> cells{std::to_string(row.trial.number), short_text(row.trial.score),
-                                 short_text(row.trial.cost, "%.1f"), name_of(row.trial.state)};
+  std::vector<std::string> cells{std::to_string(row.trial.number), score_text(row.trial.score),
+                                 seconds_text(row.trial.cost), name_of(row.trial.state)};
   const auto& dimensions = board.request().space.dimensions();
   for (size_t d = 0; d < dimensions.size(); ++d)
     cells.push_back(dimensions[d].brief(row.trial.values[d]));
@@ -113,6 +112,10 @@ std::string importance_chart(const search::SearchSpace& space, const std::vector
 
 }  // namespace
 
+std::string score_text(double score) {
+  return std::isfinite(score) ? printed("%.4g", score) : "-";
+}
+
 std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials) {
   const auto known = plain(trials);
   std::vector<const BoardTrial*> rows;
@@ -142,7 +145,7 @@ std::string best_command(const Board& board, const BoardTrial& best) {
 
 std::string best_yaml(const Board& board, const BoardTrial& best, const std::string& unscored) {
   return "# trial " + std::to_string(best.trial.number) + " of a sweep: score " +
-         short_text(best.trial.score) + " in " + short_text(best.trial.cost, "%.1f") + " s\n" +
+         score_text(best.trial.score) + " in " + seconds_text(best.trial.cost) + " s\n" +
          (unscored.empty() ? "" : "# " + unscored + "\n") +
          read_file(board.folder_of(best.trial.number) + "/settings.yaml", kMaxSettingsBytes);
 }

@@ -11,6 +11,8 @@
 
 namespace maglev::verbs::sweep {
 
+/// A score, or a mean of some, for people; "-" where there is none.
+std::string score_text(double score);
 /// Finished and stopped trials, the best score first.
 std::vector<const BoardTrial*> ranked(const std::vector<BoardTrial>& trials);
 /// The best trials as a table for people; at most `most`.

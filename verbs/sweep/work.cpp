@@ -14,7 +14,6 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
-#include "base/core/printed.h"
 #include "base/metrics/rows.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
@@ -23,6 +22,7 @@
 #include "verbs/side_by_side.h"
 #include "verbs/status_line.h"
 #include "verbs/sweep/ending.h"
+#include "verbs/sweep/report.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::sweep {
@@ -40,11 +40,6 @@ constexpr int64_t kMostKills = 4;  // of one trial
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-std::string score_text(double score) {
-  if (!std::isfinite(score)) return "-";
-  return printed("%.4g", score);
 }
 
 // one trial in training
