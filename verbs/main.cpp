@@ -15,6 +15,7 @@
 #include "base/simd/targets.h"
 #include "engine/host/build_text.h"
 #include "engine/trace/nvtx.h"
+#include "engine/train/signals.h"
 #include "verbs/verb.h"
 
 namespace {
@@ -73,6 +74,7 @@ int main(int argc, char** argv) {
   // ignores this; what trains or serves looks after itself
   std::signal(SIGPIPE, SIG_DFL);
   take_closed_descriptors();
+  maglev::expect_late_signals();
   try {
     maglev::limit_simd();
     maglev::tell_nvtx();

@@ -36,6 +36,29 @@ void on_end(int signal, siginfo_t* from, void*) {
   if (asker.asks_again()) ::_exit(128 + signal);
 }
 
+// where nothing takes signals, or does no more
+void on_late(int signal, siginfo_t* from, void* context) {
+  if (SignalGuard::signalled() || EndRequests::any()) return on_end(signal, from, context);
+  // reaches the program once this returns, and ends it
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+struct sigaction calls(void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = SA_RESTART | SA_SIGINFO;
+  return action;
+}
+
+// the action before; a SIGHUP that was ignored stays so (nohup)
+struct sigaction set_action(int signal, const struct sigaction& action) {
+  struct sigaction before {};
+  ::sigaction(signal, &action, &before);
+  if (signal == SIGHUP && before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
+  return before;
+}
+
 // whether it was set, and is no more
 bool take(volatile std::sig_atomic_t& wanted) {
   if (wanted == 0) return false;
@@ -52,7 +75,19 @@ bool EndRequests::is_new() {
   const double now_s = steady_s();
   double last_s = last_s_;
   // of handlers that run at once, on several threads, one has the request
-  return now_s - last_s > kOne_s && last_s_.compare_exchange_strong(last_s, now_s);
+  const bool is_new = now_s - last_s > kOne_s && last_s_.compare_exchange_strong(last_s, now_s);
+  if (is_new) any_ = true;
+  return is_new;
+}
+
+void expect_late_signals() {
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
+    const struct sigaction late = calls(on_late);
+    struct sigaction before {};
+    ::sigaction(signal, &late, &before);
+    // as a shell wants of what it runs in the background
+    if (before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
+  }
 }
 
 SignalGuard::SignalGuard() {
@@ -61,21 +96,11 @@ SignalGuard::SignalGuard() {
   save_wanted = 0;
   trace_wanted = 0;
   const auto take_over = [this](int signal, const struct sigaction& action) {
-    struct sigaction before {};
-    ::sigaction(signal, &action, &before);
-    before_.emplace_back(signal, before);
-    // nohup
-    if (signal == SIGHUP && before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
+    before_.emplace_back(signal, set_action(signal, action));
   };
-  const auto handle = [&](int signal, void (*handler)(int, siginfo_t*, void*)) {
-    struct sigaction action {};
-    action.sa_sigaction = handler;
-    action.sa_flags = SA_RESTART | SA_SIGINFO;
-    take_over(signal, action);
-  };
-  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGXCPU}) handle(signal, on_end);
-  handle(SIGUSR1, on_save);
-  handle(SIGUSR2, on_trace);
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGXCPU}) take_over(signal, calls(on_end));
+  take_over(SIGUSR1, calls(on_save));
+  take_over(SIGUSR2, calls(on_trace));
   struct sigaction ignored {};
   ignored.sa_handler = SIG_IGN;
   for (int signal : {SIGPIPE, SIGXFSZ}) take_over(signal, ignored);

@@ -21,9 +21,12 @@ class EndRequests {
   /// A signal came: whether it is a request of its own.
   bool is_new();
   /// Whatever comes next is one.
-  void forget() { last_s_ = -kOne_s; }
+  void forget() { last_s_ = -kOne_s, any_ = false; }
+  /// Whether any of them had a request since one forgot, or the process began.
+  static bool any() { return any_; }
 
  private:
+  static inline std::atomic<bool> any_{false};
   std::atomic<double> last_s_{-kOne_s};  ///< by steady_s(), of the last request
 };
 
@@ -55,5 +58,11 @@ class SignalGuard {
  private:
   std::vector<std::pair<int, struct sigaction>> before_;
 };
+
+/// For a program that does one thing and ends, as it begins: SIGINT, SIGTERM, SIGQUIT and SIGHUP end
+/// it as they always do, where no guard takes them; but a program that was asked to end already is on
+/// its way out, and the second signal of that request does not kill it there, instead of the status
+/// that it would end with.
+void expect_late_signals();
 
 }  // namespace maglev

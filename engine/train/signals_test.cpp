@@ -96,5 +96,43 @@ TEST(SignalGuard, two_who_ask_once_each_are_not_impatient_and_one_who_asks_twice
   for (int end : ready) ::close(end);
 }
 
+// how a child ends that does `work`
+template <class Work>
+int status_of(const Work& work) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    expect_late_signals();
+    // what other tests were asked is forgotten
+    { const SignalGuard fresh; }
+    work();
+    ::_exit(130);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(ExpectLateSignals, a_program_on_its_way_out_is_not_killed_by_the_second_of_one_request) {
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
+    const int killed = status_of([&] { std::raise(signal); });
+    EXPECT_TRUE(WIFSIGNALED(killed) && WTERMSIG(killed) == signal) << killed;
+    const int late = status_of([&] {
+      {
+        const SignalGuard guard;
+        std::raise(signal);
+      }
+      std::raise(signal);
+    });
+    EXPECT_TRUE(WIFEXITED(late) && WEXITSTATUS(late) == 130) << late;
+  }
+  // what hears requests in another way
+  const int late = status_of([&] {
+    EndRequests requests;
+    requests.is_new();
+    std::raise(SIGTERM);
+  });
+  EXPECT_TRUE(WIFEXITED(late) && WEXITSTATUS(late) == 130) << late;
+}
+
 }  // namespace
 }  // namespace maglev
