@@ -6,20 +6,42 @@ import subprocess
 import pytest
 from conftest import HOME, newest_manifest, returns_of_training
 
-EXAMPLES = sorted(f.name for f in (HOME / "examples" / "algos").iterdir() if f.is_dir())
-
-
-@pytest.mark.parametrize("algo", EXAMPLES)
-def test_an_example_algorithm_learns(examples, tmp_path, algo):
-    words = [algo, "cartpole", "train.steps=200000", "env.count=16"]
-    returns = returns_of_training(examples, words, tmp_path / "run")
+# what each learns, and what it reaches there that acting at random does not
+LEARNS = {
     # pushing at random keeps the pole up for 22 steps
-    assert max(returns) > 100, returns
+    "reinforce": (["cartpole", "env.count=16"], 200000, 100),
+    # swinging at random is -1,200; the mean is of all episodes since the first one
+    "sac": (
+        ["pendulum", "env.count=4", "sac.hidden=64", "sac.batch=64", "sac.lr=1e-3", "sac.first_steps=800"],
+        8000,
+        -950,
+    ),
+}
+# a run of some seconds, whose replay is as large however long it is to be
+SHORT = {
+    "reinforce": ["cartpole", "env.count=4"],
+    "sac": [
+        *["pendulum", "env.count=4", "sac.hidden=16", "sac.batch=16", "sac.first_steps=2000"],
+        *["sac.updates_per_step=0.25", "train.replay_capacity=3000"],
+    ],
+}
 
 
-@pytest.mark.parametrize("algo", EXAMPLES)
+def test_every_example_is_here():
+    assert sorted(LEARNS) == sorted(f.name for f in (HOME / "examples" / "algos").iterdir() if f.is_dir())
+
+
+@pytest.mark.parametrize("algo", LEARNS)
+def test_an_example_algorithm_learns(examples, tmp_path, algo):
+    words, steps, aim = LEARNS[algo]
+    returns = returns_of_training(examples, [algo, *words, f"train.steps={steps}"], tmp_path / "run")
+    assert returns[-1] > aim, returns
+
+
+@pytest.mark.parametrize("algo", LEARNS)
 def test_an_example_algorithm_continues_to_the_bit(examples, tmp_path, algo):
-    common = [algo, "cartpole", "env.count=4", "train.save_every=4096", "--sinks", "jsonl"]
+    saves = ["train.save_every=4096", "train.log_every=2048"]
+    common = [algo, *SHORT[algo], *saves, "--sinks", "jsonl"]
 
     whole = examples("train", *common, "train.steps=12288", "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
