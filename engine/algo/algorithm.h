@@ -78,11 +78,13 @@ struct DataPlan {
   /// Whether updates can be made beside the steps of the next iteration: what they learn from is
   /// there before, and acting reads nothing that they write. Steps must be collected at all.
   bool may_overlap() const { return overlap && replay.has_value(); }
-  /// Whether a dataset can stand for the replay: of columns of the algorithm's own it has none, and
-  /// only those that updates write back can do without what acting writes.
-  bool may_learn_from_dataset() const {
-    return replay && std::ranges::all_of(columns, &ExtraColumn::rewritten);
+  /// The first column that acting alone writes, which no dataset has; null: there is none.
+  const ExtraColumn* column_of_acting() const {
+    const auto found = std::ranges::find(columns, false, &ExtraColumn::rewritten);
+    return found == columns.end() ? nullptr : &*found;
   }
+  /// Whether a dataset can stand for the replay.
+  bool may_learn_from_dataset() const { return replay && !column_of_acting(); }
 };
 
 /// Throws Error where `algorithm`'s plan collects nothing, and, listing those it has, where it does

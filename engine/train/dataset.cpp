@@ -279,10 +279,9 @@ ReplayShape dataset_shape(const RunOptions& run, const ReplayPlan& plan, int64_t
 
 std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
                                      const DataPlan& plan, const Placement& placement) {
-  const auto unwritten = std::ranges::find(plan.columns, false, &ExtraColumn::rewritten);
-  if (unwritten != plan.columns.end())
+  if (const ExtraColumn* column = plan.column_of_acting())
     throw Error("[dataset] the algorithm learns from a column that acting writes ('" +
-                unwritten->name +
+                column->name +
                 "'), which no dataset has; give it an environment, or learn from the dataset with "
                 "another algorithm, such as tdmpc2");
   std::vector<DatasetFile> parts;
