@@ -11,8 +11,6 @@
 namespace maglev {
 namespace {
 
-// no run comes near: a checkpoint that says more is none of ours
-constexpr int64_t kMostTimes = int64_t(1) << 62;
 // of a ring: beyond it sums of parts could wrap
 constexpr double kMostBytes = 0x1p60;
 
@@ -230,7 +228,7 @@ void Replay::visit_state(StateVisitor& visitor) {
 
 void Replay::visit_counters(StateVisitor& visitor, EpisodeCounters& c) {
   // before the tensors, whose sizes they say
-  visitor.integer("now", c.now, 0, kMostTimes);
+  visitor.count("now", c.now);
   visitor.integer("oldest", c.oldest, 0, c.now);
 }
 

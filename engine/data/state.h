@@ -54,6 +54,10 @@ class StateVisitor {
   /// A number that indexes something or bounds a loop. A checkpoint that says one outside [min,
   /// max] is refused with Error before any tensor is loaded.
   void integer(const std::string& name, int64_t& value, int64_t min, int64_t max);
+  /// A number of steps, rows, games or the like, from `min` up: no run comes near what is refused.
+  void count(const std::string& name, int64_t& value, int64_t min = 0) {
+    integer(name, value, min, int64_t(1) << 62);
+  }
   void real(const std::string& name, double& value) { visit_real(prefix_ + name, value); }
   void text(const std::string& name, std::string& value) { visit_text(prefix_ + name, value); }
 

@@ -249,10 +249,9 @@ std::string League::json(int64_t step) const {
 void League::visit_state(StateVisitor& visitor) {
   visitor.section("rivals", [&](StateVisitor& v) { rivals_->visit_state(v); });
   visitor.real("elo", elo_);
-  constexpr int64_t kMost = int64_t(1) << 62;
-  visitor.integer("games", games_, 0, kMost);
-  visitor.integer("remembered", remembered_, 0, kMost);
-  visitor.integer("remembered_step", remembered_step_, 0, kMost);
+  visitor.count("games", games_);
+  visitor.count("remembered", remembered_);
+  visitor.count("remembered_step", remembered_step_);
   for (size_t m = 0; m < members_.size(); ++m)
     visitor.section("member" + std::to_string(m), [&](StateVisitor& v) {
       Member& member = members_[m];
@@ -264,10 +263,10 @@ void League::visit_state(StateVisitor& visitor) {
       v.integer("in_play", in_play, 0, 1);
       v.real("elo", member.elo);
       v.real("recent", member.recent);
-      v.integer("games", member.games, 0, kMost);
-      v.integer("wins", member.wins, 0, kMost);
-      v.integer("draws", member.draws, 0, kMost);
-      v.integer("losses", member.losses, 0, kMost);
+      v.count("games", member.games);
+      v.count("wins", member.wins);
+      v.count("draws", member.draws);
+      v.count("losses", member.losses);
       member.in_play = in_play != 0;
       if (int64_t(m) >= first_past_) member.name = saved;
       // another opponent in this place now: nobody has met it yet

@@ -207,12 +207,11 @@ double Report::settled_return_mean() const {
 double Report::seconds() const { return seconds_before_ + steady_s() - started_s_; }
 
 void Report::visit_state(StateVisitor& visitor) {
-  constexpr int64_t kMost = int64_t(1) << 62;
-  visitor.integer("flushed_step", flushed_step_, 0, kMost);
-  visitor.integer("episodes", episodes_, 0, kMost);
+  visitor.count("flushed_step", flushed_step_);
+  visitor.count("episodes", episodes_);
   visitor.real("return_mean", return_mean_);
   visitor.tensor("recent", recent_);
-  visitor.integer("recent_next", recent_next_, 0, kMost);
+  visitor.count("recent_next", recent_next_);
   // algorithms name their figures at the first update: what was summed before a resume has no other
   // names until then
   const at::Tensor sums = metrics_.sums().cpu();

@@ -23,8 +23,6 @@ constexpr double kDeviceShare = 0.4;
 constexpr int64_t kPrefetched = 1 << 20;
 // updates of a dataset follow each other without steps between them
 constexpr double kEndless = 1e9;
-// a checkpoint that says more is none of ours
-constexpr int64_t kMostRows = int64_t(1) << 62;
 
 int64_t batch_bytes(const ReplayShape& shape, const EnvSpec& spec, const DataPlan& plan) {
   return (shape.length + 1) * shape.batch * Replay::row_bytes(spec, plan.columns);
@@ -184,7 +182,7 @@ class DatasetStore : public Store {
     if (!rewrites_) return;
     visitor.section("replay", [&](StateVisitor& v) {
       int64_t processes = processes_, rows = rows_;
-      v.integer("rows", rows, 1, kMostRows);
+      v.count("rows", rows, 1);
       if (rows != rows_)
         throw Error("[dataset] the run learned from " + std::to_string(rows) +
                     " rows, and the files of train.dataset have " + std::to_string(rows_) +

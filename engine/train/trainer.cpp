@@ -30,8 +30,6 @@ constexpr const char *kWarmUp = "warm up", *kIterate = "iterate", *kFlush = "flu
                      *kEndTraces = "end traces";
 // before a piece's number and the name of what it is of; before a window of a trace
 const std::string kGive = "give ", kTrace = "trace ";
-// a checkpoint that says more is no checkpoint of ours
-constexpr int64_t kMostSteps = int64_t(1) << 62;
 
 // threads that act and step beside updates; the others learn. Beside a GPU's updates all of them do
 int collect_threads(const Experiment& experiment, const Placement& placement) {
@@ -570,9 +568,9 @@ void Trainer::visit_learner(StateVisitor& visitor) {
 
 void Trainer::visit_clocks(StateVisitor& visitor) {
   visitor.section("trainer", [&](StateVisitor& v) {
-    v.integer("steps", steps_, 0, kMostSteps);
-    v.integer("updates", updates_, 0, kMostSteps);
-    v.integer("owed_updates", owed_, 0, kMostSteps);
+    v.count("steps", steps_);
+    v.count("updates", updates_);
+    v.count("owed_updates", owed_);
     report_.visit_state(v);
   });
   if (league_) visitor.section("league", [&](StateVisitor& v) { league_->visit_state(v); });
