@@ -54,6 +54,7 @@ struct RunInfo {
   int64_t seeding_steps = 0;  ///< collected before anything is learned
   int64_t resumed_at =
       -1;  ///< step of the checkpoint it continues from; -1: a new run. Later rows are dropped.
+  bool plays = true;  ///< else it learns from a dataset: no episode begins or ends
   bool quiet = false;
   std::string options_yaml;   ///< the resolved settings
   std::vector<PastRow> past;  ///< of the sessions before, up to `resumed_at`, in order

@@ -183,6 +183,7 @@ MetricWriter Session::open(const RunRequest& request) {
                .total_steps = options().steps,
                .seeding_steps = trainer_.report().progress().seeding_steps,
                .resumed_at = resumed_at_,
+               .plays = options().dataset.empty(),
                .options_yaml = experiment.table().yaml(),
                .past = {}};
   if (resumed_at_ >= 0) info.past = past_rows(dir_.path(), resumed_at_);

@@ -490,6 +490,7 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
     reached.add(", best ")
         .add(figure_text(view.best_return), Ink::bold)
         .add(" at " + count_text(double(view.best_step)) + " steps");
+  else if (!view.plays) reached.add(", for it learned from a dataset and played no episode");
   else if (view.row.episodes == 0) reached.add(", for no episode has ended");
   lines.push_back(reached);
   if (std::isfinite(view.evaluated)) lines.push_back(evaluation_line(view, terminal.columns));

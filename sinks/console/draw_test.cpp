@@ -271,8 +271,15 @@ TEST(Console, what_finds_no_room_is_left_out_and_no_figure_is_cut) {
 
 TEST(Console, a_run_without_episodes_says_why_it_has_no_return) {
   const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 24};
-  const std::string text = joined(texts(summary_lines(View(drawn_run(), 0), terminal, "finished")));
-  EXPECT_NE(text.find(" return    -, for no episode has ended\n"), std::string::npos) << text;
+  RunInfo run = drawn_run();
+  const auto summary = [&] {
+    return joined(texts(summary_lines(View(run, 0), terminal, "finished")));
+  };
+  EXPECT_NE(summary().find(" return    -, for no episode has ended\n"), std::string::npos);
+  run.plays = false;
+  EXPECT_NE(summary().find(" return    -, for it learned from a dataset and played no episode\n"),
+            std::string::npos)
+      << summary();
 }
 
 TEST(Console, a_low_terminal_keeps_progress_return_and_time) {

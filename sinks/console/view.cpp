@@ -21,6 +21,7 @@ View::View(const RunInfo& run, double now_s)
       dir(run.dir),
       total_steps(run.total_steps),
       resumed_at(run.resumed_at),
+      plays(run.plays),
       step(std::max<int64_t>(0, run.resumed_at)),
       steps_per_second(kNaN),
       best_return(kNaN),

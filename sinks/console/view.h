@@ -16,6 +16,7 @@ struct View {
   std::string algo, env, device, dir;
   int64_t total_steps = 0;
   int64_t resumed_at = -1;
+  bool plays = true;
 
   int64_t step = 0;         ///< as of the last row or tick
   double elapsed_s = 0;     ///< since the run began, over resumes

@@ -32,7 +32,8 @@ def data(engine, tmp_path_factory):
 def test_a_dataset_waits_for_no_first_steps_when_it_is_resumed(engine, data, tmp_path):
     run = tmp_path / "run"
     train(engine, "tdmpc2", "pendulum", *SMALL, f"train.dataset={data}", "train.steps=4", "--out", run)
-    train(engine, "--resume", run, "train.steps=6")
+    told = train(engine, "--resume", run, "train.steps=6")
+    assert "return    -, for it learned from a dataset and played no episode\n" in told, told
     assert "resumed at step 4" in log_of(run) and "no update is made" not in log_of(run)
 
 
