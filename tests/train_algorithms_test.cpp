@@ -5,8 +5,11 @@
 // On a processor a graph's iterations are plain calls whose counters live in memory, as a graph's
 // do; they must not differ by a bit either.
 
+#include <array>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string_view>
 
 #include <ATen/ATen.h>
@@ -14,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/core/error.h"
 #include "engine/device/device.h"
 #include "engine/play/evaluate.h"
 #include "engine/run/checkpoint.h"
@@ -263,6 +267,56 @@ TEST_P(AnAlgorithm, waits_for_nothing_on_a_gpu) {
   }
 }
 #endif
+
+// what a plan says of collecting, and the rest of it
+std::array<std::vector<double>, 2> halves(const DataPlan& plan) {
+  const ReplayPlan& r = *plan.replay;
+  return {{{double(plan.collect_steps), double(r.capacity), double(r.first_steps),
+            double(r.first_updates), r.updates_per_step, double(r.update_every)},
+           {double(r.batch), double(r.length), double(r.sampling), double(r.running),
+            double(r.crossing), double(plan.block_rows), double(plan.columns.size())}}};
+}
+
+// a plan with another number for the setting; none where it takes no other
+std::optional<DataPlan> plan_with_another(Experiment& experiment, const std::string& setting) {
+  const std::string now = experiment.table().find(setting)->plain();
+  char* end = nullptr;
+  const double number = std::strtod(now.c_str(), &end);
+  if (now.empty() || *end) return std::nullopt;
+  std::optional<DataPlan> plan;
+  ThreadPool pool(1);
+  for (const double other : {2 * number + 1, number / 2}) try {
+      experiment.table().set(setting, std::to_string(int64_t(other)));
+      plan =
+          experiment.algo().plan(experiment.algo_options(),
+                                 context_of(experiment, {.device = at::kCPU, .threads = 1}, pool));
+      break;
+    } catch (const Error&) {
+      // beyond its range, or beside the others
+    }
+  experiment.table().set(setting, now);
+  return plan;
+}
+
+TEST(Algorithms, settings_of_collecting_are_those_that_change_nothing_else_of_a_plan) {
+  for (const AlgoEntry& algo : algo_table()) {
+    if (!algo.plan) continue;
+    Experiment experiment(algo.name, algo.small.env);
+    for (const auto& s : algo.small.settings) experiment.table().override_with(s);
+    ThreadPool pool(1);
+    const DataPlan before =
+        algo.plan(experiment.algo_options(),
+                  context_of(experiment, {.device = at::kCPU, .threads = 1}, pool));
+    if (!before.replay) continue;
+    const auto [collected, rest] = halves(before);
+    for (const Field& field : experiment.table().fields()) {
+      if (!field.name.starts_with(algo.name + std::string("."))) continue;
+      const auto other = plan_with_another(experiment, field.name);
+      const bool alone = other && halves(*other)[0] != collected && halves(*other)[1] == rest;
+      EXPECT_EQ(field.rule.collecting, alone) << field.name;
+    }
+  }
+}
 
 INSTANTIATE_TEST_SUITE_P(OfTheTable, AnAlgorithm,
                          testing::Combine(testing::Range<size_t>(0, algo_table().size()),

@@ -68,12 +68,13 @@ void Options::describe(OptionTable& t) {
   t.add("length", length, "steps of each, behind one for context",
         {.min = 2, .max = 1 << 16, .unit = "steps"});
   t.add("train_ratio", train_ratio, "steps that are replayed for each step of an environment",
-        {.min = 0, .max = 1e6});
-  t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
+        {.min = 0, .max = 1e6, .collecting = true});
+  t.add("capacity", capacity, "steps the replay keeps",
+        {.min = 1, .max = 1e12, .unit = "steps", .collecting = true});
   t.add("first_steps", first_steps, "steps before the first update; 0: those of a batch",
-        {.min = 0, .max = 1e12, .unit = "steps"});
+        {.min = 0, .max = 1e12, .unit = "steps", .collecting = true});
   t.add("update_every", update_every, "steps between updates; what is due is made together",
-        {.min = 1, .max = 1e9, .unit = "steps"});
+        {.min = 1, .max = 1e9, .unit = "steps", .collecting = true});
   t.add("fused", fused,
         "updates by fused kernels and all threads; off: their reference, one thread's autograd",
         {.free = true});

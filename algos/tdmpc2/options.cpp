@@ -121,17 +121,18 @@ void Options::describe(OptionTable& t) {
       "sequences of a batch learned from at once by autograd or on a GPU: the same update in less "
       "memory; 0: all, and where they do not fit half as many",
       {.min = 0, .max = 1 << 20, .free = true});
-  t.add("capacity", capacity, "steps the replay keeps", {.min = 1, .max = 1e12, .unit = "steps"});
+  t.add("capacity", capacity, "steps the replay keeps",
+        {.min = 1, .max = 1e12, .unit = "steps", .collecting = true});
   t.add("sampling", sampling,
         "sequences: an episode uniformly and a start in it, or every start alike");
   t.add("seed_steps", seed_steps,
         "steps of random actions before the first update, of all environments together; 0: five "
         "episodes, at least one of each environment and 1000 steps",
-        {.min = 0, .max = 1e12, .unit = "steps"});
+        {.min = 0, .max = 1e12, .unit = "steps", .collecting = true});
   t.add("updates_per_step", updates_per_step, "updates a step of one environment",
-        {.min = 0, .max = 1e3});
+        {.min = 0, .max = 1e3, .collecting = true});
   t.add("update_every", update_every, "steps between updates; what is due is made together",
-        {.min = 1, .max = 1e9, .unit = "steps"});
+        {.min = 1, .max = 1e9, .unit = "steps", .collecting = true});
 }
 
 Options Options::share_of(int64_t processes) const {

@@ -29,6 +29,9 @@ struct Rule {
   /// How a policy acts, and nothing that was learned: a trained one may be judged and played with
   /// another value.
   bool acting = false;
+  /// How steps are collected, and what is kept of them: of no matter where nothing is collected, as
+  /// where a dataset is learned from.
+  bool collecting = false;
 };
 
 /// Where a setting's value comes from. What people gave comes last.

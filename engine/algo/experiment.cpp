@@ -57,7 +57,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("collect", run.collect,
           "lockstep: all environments step together; blocks: each block of them runs the whole "
           "rollout by itself, unless a library steps them, one by one",
-          {.free = true});
+          {.free = true, .collecting = true});
     t.add("graph", run.graph,
           "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",
           {.free = true});
@@ -109,14 +109,16 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "on a processor: observations of the replay lie in a file of this folder, mapped into "
           "memory, and may be more than memory holds; empty: in memory");
     t.add("save_replay", run.save_replay,
-          "checkpoints hold the replay; else a resumed run begins with an empty one");
+          "checkpoints hold the replay; else a resumed run begins with an empty one",
+          {.collecting = true});
     t.add("replay_capacity", run.replay_capacity,
           "rows of the replay, all environments; 0: what the algorithm says",
-          {.min = 0, .max = 1e15, .unit = "rows"});
+          {.min = 0, .max = 1e15, .unit = "rows", .collecting = true});
     t.add("memory_limit", run.memory_limit,
           "of what a run will hold, e.g. 4GiB; auto: what is free where it runs; none: no limit");
     t.add("shrink_replay", run.shrink_replay,
-          "a replay that does not fit the limit becomes smaller; else the run is refused");
+          "a replay that does not fit the limit becomes smaller; else the run is refused",
+          {.collecting = true});
     t.add("eval_every", run.eval_every,
           "steps between evaluations, beside training and on seeds of their own; each is of a "
           "checkpoint saved there; 0: none",
@@ -138,7 +140,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
   });
   table_.section("trace", [&](OptionTable& t) { trace.describe(t); });
   table_.section("env", [&](OptionTable& t) {
-    t.add("count", run.env_count, "environments stepped together", {.min = 1, .max = 1 << 24});
+    t.add("count", run.env_count, "environments stepped together",
+          {.min = 1, .max = 1 << 24, .collecting = true});
     env_->describe(t, env_params_.data());
   });
   table_.section(algo_->name, [&](OptionTable& t) { algo_->describe(t, algo_options_.get()); });

@@ -14,13 +14,6 @@ bool among(std::string_view name, std::initializer_list<std::string_view> names)
   return std::ranges::find(names, name) != names.end();
 }
 
-// what of an algorithm says how much is collected before it learns and how much of that is kept, by
-// the names that algorithms have for it
-bool of_collecting(std::string_view setting) {
-  return among(setting, {"capacity", "first_steps", "seed_steps", "train_ratio", "update_every",
-                         "updates_per_step"});
-}
-
 std::string network_of(const Experiment& experiment, const EnvSpec& spec) {
   const Field* kind =
       experiment.table().find(std::string(experiment.algo().name) + ".network.kind");
@@ -68,10 +61,8 @@ std::vector<std::string> IdleSettings::notes() const {
 std::string IdleSettings::why_of_dataset(std::string_view name) const {
   const RunOptions& run = experiment_->run;
   if (run.dataset.empty()) return "";
-  const std::string prefix = algo_ + ".";
-  const bool own = name.starts_with(prefix) && of_collecting(name.substr(prefix.size()));
-  if (own || among(name, {"env.count", "train.collect", "train.replay_capacity",
-                          "train.save_replay", "train.shrink_replay"}))
+  const Field* field = experiment_->table().find(name);
+  if (field && field->rule.collecting)
     return "train.dataset is held as it is, and nothing is collected";
   if (name == "train.until_return" && run.eval_every == 0)
     return "of train.dataset no episode is played, and without train.eval_every there are no "

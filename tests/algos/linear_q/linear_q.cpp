@@ -26,14 +26,17 @@ struct Options {
   bool by_start = false, running = false;
 
   void describe(OptionTable& t) {
-    t.add("collect", collect, "steps of each environment between updates", {.min = 1});
-    t.add("capacity", capacity, "rows of the replay", {.min = 1});
+    t.add("collect", collect, "steps of each environment between updates",
+          {.min = 1, .collecting = true});
+    t.add("capacity", capacity, "rows of the replay", {.min = 1, .collecting = true});
     t.add("batch", batch, "sequences an update", {.min = 1});
     t.add("length", length, "transitions a sequence", {.min = 1});
-    t.add("first_steps", first_steps, "steps before the first update", {.min = 0});
-    t.add("first_updates", first_updates, "updates made at once then", {.min = 0});
-    t.add("update_every", update_every, "steps between updates", {.min = 1});
-    t.add("updates_per_step", updates_per_step, "updates a step", {.min = 0});
+    t.add("first_steps", first_steps, "steps before the first update",
+          {.min = 0, .collecting = true});
+    t.add("first_updates", first_updates, "updates made at once then",
+          {.min = 0, .collecting = true});
+    t.add("update_every", update_every, "steps between updates", {.min = 1, .collecting = true});
+    t.add("updates_per_step", updates_per_step, "updates a step", {.min = 0, .collecting = true});
     t.add("lr", lr, "step size", {.min = 0});
     t.add("by_start", by_start, "every start alike");
     t.add("running", running, "running episodes too");
