@@ -252,8 +252,7 @@ int suites(const Arguments& arguments) {
   const Bystanders bystanders;
   std::vector<Timing> timings;
   for (const at::Device& device : devices)
-    for (Timing& one : measure_suites(chosen, device, rounds, home_folder()))
-      timings.push_back(std::move(one));
+    for (Timing& one : measure_suites(chosen, device, rounds)) timings.push_back(std::move(one));
   tell_unrest(bystanders);
   const int status =
       tell_timings(arguments, outputs, timings, std::to_string(rounds) + " rounds, one thread",
@@ -327,8 +326,7 @@ int run(const std::vector<std::string>& words) {
   const std::string what = arguments.positional().empty() ? "" : arguments.positional()[0];
   refuse_others(arguments, arguments.has("--signature") ? "--signature" : what);
   if (arguments.has("--signature")) {
-    for (const Signature& one : signatures(kSignedUpdates, home_folder()))
-      print(one.algo + " " + one.hash + "\n");
+    for (const Signature& one : signatures(kSignedUpdates)) print(one.algo + " " + one.hash + "\n");
     return 0;
   }
   if (arguments.positional().empty() && arguments.settings().empty()) return suites(arguments);

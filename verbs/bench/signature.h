@@ -14,7 +14,7 @@ struct Signature {
 };
 
 /// Each algorithm of this build after at least `updates` updates on one processor in fp32, with the
-/// settings proven under `home`. The same on every machine as far as its arithmetic is ours.
-std::vector<Signature> signatures(int64_t updates, const std::string& home);
+/// settings that `train` finds proven. The same on every machine as far as its arithmetic is ours.
+std::vector<Signature> signatures(int64_t updates);
 
 }  // namespace maglev::verbs::bench

@@ -21,6 +21,7 @@
 #include "engine/train/trainer.h"
 #include "verbs/bench/replay_speed.h"
 #include "verbs/kernels/bench.h"
+#include "verbs/settings.h"
 
 namespace maglev::verbs::bench {
 namespace {
@@ -138,12 +139,10 @@ Round kernels_round(at::Device device) {
 
 // an algorithm with its proven settings, on one thread
 struct Proven {
-  Proven(const AlgoEntry& algo, const std::string& home,
-         const std::vector<std::string>& settings = {})
+  explicit Proven(const AlgoEntry& algo, std::vector<std::string> settings = {})
       : experiment(algo.name, kTrained) {
-    experiment.load_proven({home});
-    experiment.table().override_with("train.steps=1000000000000");  // more than any measurement
-    for (const std::string& setting : settings) experiment.table().override_with(setting);
+    settings.push_back("train.steps=1000000000000");  // more than any measurement
+    load_settings(experiment, SettingsFiles{}, settings);
     experiment.settle();
     trainer.emplace(experiment, place("cpu", 1, Precision::fp32));
   }
@@ -154,8 +153,8 @@ struct Proven {
 // what chooses actions in first steps of `rows` environments
 class Acting {
  public:
-  Acting(const AlgoEntry& algo, int64_t rows, const std::string& home)
-      : run_(algo, home, {"env.count=" + std::to_string(rows)}),
+  Acting(const AlgoEntry& algo, int64_t rows)
+      : run_(algo, {"env.count=" + std::to_string(rows)}),
         policy_(run_.trainer->algorithm().policy()),
         envs_(run_.experiment.env(), run_.experiment.env_params(), rows, /*seed=*/1, at::kCPU,
               run_.trainer->pool()),
@@ -185,12 +184,12 @@ class Acting {
   ActKey key_{.seed = 1, .purpose = Purpose::eval};
 };
 
-Round planner_round(const std::string& home) {
+Round planner_round() {
   std::vector<std::pair<std::string, std::shared_ptr<Acting>>> all;
   for (const AlgoEntry& algo : algo_table())
     for (const int64_t rows : {1, 8})
       all.emplace_back(std::string(algo.name) + "_" + kTrained + "_" + std::to_string(rows),
-                       std::make_shared<Acting>(algo, rows, home));
+                       std::make_shared<Acting>(algo, rows));
   return [all] {
     at::NoGradGuard no_grad;
     Samples samples;
@@ -200,10 +199,10 @@ Round planner_round(const std::string& home) {
   };
 }
 
-Round e2e_round(const std::string& home) {
+Round e2e_round() {
   std::vector<std::pair<std::string, std::shared_ptr<Proven>>> runs;
   for (const AlgoEntry& algo : algo_table()) {
-    const auto run = std::make_shared<Proven>(algo, home);
+    const auto run = std::make_shared<Proven>(algo);
     while (run->trainer->updates() < kWarmUpdates) run->trainer->iterate();
     runs.emplace_back(std::string(algo.name) + "_" + kTrained, run);
   }
@@ -216,7 +215,7 @@ Round e2e_round(const std::string& home) {
   };
 }
 
-Round round_of(Suite suite, at::Device device, const std::string& home) {
+Round round_of(Suite suite, at::Device device) {
   switch (suite) {
     case Suite::ops:
       return ops_round(device);
@@ -231,9 +230,9 @@ Round round_of(Suite suite, at::Device device, const std::string& home) {
     case Suite::replay:
       return replay_round();
     case Suite::planner:
-      return planner_round(home);
+      return planner_round();
     case Suite::e2e:
-      return e2e_round(home);
+      return e2e_round();
   }
   throw Error("[bench] no such suite");
 }
@@ -267,13 +266,12 @@ std::vector<Suite> suites_of(const std::string& names) {
   return suites;
 }
 
-std::vector<Timing> measure_suites(const std::vector<Suite>& suites, at::Device device, int rounds,
-                                   const std::string& home) {
+std::vector<Timing> measure_suites(const std::vector<Suite>& suites, at::Device device,
+                                   int rounds) {
   claim_threads();
   std::vector<std::pair<Suite, Round>> all;
   for (Suite suite : suites) {
-    if (!device.is_cuda() || !host_only(suite))
-      all.emplace_back(suite, round_of(suite, device, home));
+    if (!device.is_cuda() || !host_only(suite)) all.emplace_back(suite, round_of(suite, device));
   }
   // a round of all before the next of any
   std::vector<Timing> timings;

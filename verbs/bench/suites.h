@@ -30,8 +30,7 @@ bool host_only(Suite suite);
 ///   replay     writing and drawing        kernels    each fused kernel's cases
 ///   planner    choosing actions for 1 and 8 environments by each algorithm, which TD-MPC2 plans
 ///   e2e        an iteration of each algorithm with its proven settings on pendulum
-/// `home` is where proven settings lie; at least two rounds.
-std::vector<Timing> measure_suites(const std::vector<Suite>& suites, at::Device device, int rounds,
-                                   const std::string& home);
+/// At least two rounds.
+std::vector<Timing> measure_suites(const std::vector<Suite>& suites, at::Device device, int rounds);
 
 }  // namespace maglev::verbs::bench
