@@ -1,6 +1,7 @@
 """A sweep: trials that are recorded, stopped early, gone on with and never trained twice."""
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -128,6 +129,22 @@ def test_a_confirmation_that_was_killed_goes_on(swept, engine, tmp_path):
     done = engine(*command)
     assert done.returncode == 0, done.stderr
     assert "Confirmed with seeds 2 to 3" in done.stdout
+
+
+def test_who_ends_while_another_trains_leaves_it_to_confirm(swept, engine, tmp_path):
+    folder = shutil.copytree(swept[0], tmp_path / "s")
+    command = words(folder, "--trials", 6, "--start", 3, "--confirm", 2, "--budget", 0)
+    trial = folder / "trials" / "5" / "trial.json"
+    trial.write_text(json.dumps(json.loads(trial.read_text()) | {"state": "running", "score": None, "ended": 0}))
+    with open(trial.parent / "trial.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = engine(*command)
+    assert done.returncode == 0, done.stderr
+    assert "another process still trains: the last one to end confirms the best" in done.stderr
+    assert not (folder / "confirm").exists()
+    # nobody trains now, and the budget leaves the trial to others
+    done = engine(*command)
+    assert done.returncode == 0 and "Confirmed with seeds 2 to 3" in done.stdout, done.stderr
 
 
 def test_a_population_has_no_settings_to_confirm(engine, tmp_path):

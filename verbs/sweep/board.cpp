@@ -348,6 +348,14 @@ bool Board::done(const std::set<int64_t>& put_off) const {
          });
 }
 
+bool Board::trains_elsewhere() const {
+  const FileLock lock = wait_for_lock();
+  return std::ranges::any_of(trials(), [&](const BoardTrial& row) {
+    return row.trial.state == search::TrialState::running &&
+           !left_behind(folder_of(row.trial.number));
+  });
+}
+
 std::vector<std::string> Board::settings_of(const search::Values& values) const {
   std::vector<std::string> words;
   for (size_t d = 0; d < values.size(); ++d) {

@@ -75,6 +75,8 @@ class Board {
   /// No trial runs but those of `put_off`, and none is left to begin or promote, or what is left may
   /// wait for those.
   bool done(const std::set<int64_t>& put_off = {}) const;
+  /// Whether a process trains a trial now. A caller has none of its own.
+  bool trains_elsewhere() const;
 
   const SweepRequest& request() const { return request_; }
   const std::string& folder() const { return folder_; }

@@ -327,6 +327,13 @@ bool confirm_best(const Board& board, const Tried& tried, const std::string& com
     print("the best of many scores is partly luck: --confirm 5 tells how much\n");
     return true;
   }
+  // a budget or a score ended this one alone: the best may be yet to come
+  if (board.trains_elsewhere()) {
+    print_notes(
+        {"another process still trains: the last one to end confirms the best, or the same "
+         "command then does"});
+    return true;
+  }
   if (is_confirmed_elsewhere(board)) {
     print_notes({"another process confirms it; the same command then tells what it came to"});
     return true;

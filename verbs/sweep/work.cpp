@@ -86,9 +86,10 @@ class Worker {
         if (in_the_way_.empty()) in_the_way_ = error.what();
       }
       if (jobs_.empty() && (closed() || board_.done(put_off_))) break;
-      look(signals);
+      const bool ended = look(signals);
       show();
-      std::this_thread::sleep_for(kPoll);
+      // between two trials others would take it for one that has ended
+      if (!ended) std::this_thread::sleep_for(kPoll);
     }
     // those that were told save and end; what they trained is gone on with
     while (!jobs_.empty()) {
@@ -175,7 +176,8 @@ class Worker {
     return path;
   }
 
-  void look(PassedSignals& signals) {
+  // whether one has ended
+  bool look(PassedSignals& signals) {
     signals.pass_on([&](int signal) {
       for (Job& job : jobs_) job.child.signal(signal);
     });
@@ -183,6 +185,7 @@ class Worker {
       line_.clear();
       std::fprintf(stderr, "maglev: %s\n", kStopping);
     }
+    const size_t before = jobs_.size();
     for (auto job = jobs_.begin(); job != jobs_.end();) {
       if (job->child.running()) {
         // at the rung it was promoted to it waits until it is promoted further
@@ -196,6 +199,7 @@ class Worker {
         job = jobs_.erase(job);
       }
     }
+    return jobs_.size() < before;
   }
 
   // scores at the rungs that the run's metrics have reached: of each the first one from it on
