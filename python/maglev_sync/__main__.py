@@ -8,6 +8,8 @@ import re
 import signal
 import sys
 import time
+from types import FrameType
+from typing import NoReturn
 
 from maglev_sync.errors import Error, Refused, did_you_mean
 from maglev_sync.several import sync
@@ -30,7 +32,7 @@ docs/tracking.md says what is sent, and how often."""
 class Parser(argparse.ArgumentParser):
     """Whose errors are one line, with near names."""
 
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         found = re.match(r"unrecognized arguments: (\S+)", message)
         near = did_you_mean(found.group(1).split("=")[0], self._option_string_actions) if found else ""
         raise Error(f"[sync] {message}{near}; see ./maglev sync --help")
@@ -70,25 +72,25 @@ def parser() -> Parser:
 class Screen:
     """A line for each run that is done, below them how far the one is that is sent, where that can be rewritten."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self.shown_at = 0.0
 
-    def progress(self, name: str, share: float):
+    def progress(self, name: str, share: float) -> None:
         if self.live and time.monotonic() - self.shown_at > 0.2:
             self.shown_at = time.monotonic()
             print(f"\r\033[K{name}: {share:.0%}", end="", file=sys.stderr, flush=True)
 
-    def clear(self):
+    def clear(self) -> None:
         if self.shown_at:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
-    def tell(self, line: str):
+    def tell(self, line: str) -> None:
         self.clear()
         print(line, flush=True)
 
 
-def stop(number, frame):
+def stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 

@@ -11,6 +11,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from maglev_sync.errors import Error
 from maglev_sync.runs import read_json
@@ -34,19 +35,19 @@ class Journal:
     # of a file that a resume cut: up to which step of a kind rows are there already, until one goes beyond
     known: dict[str, int] = field(default_factory=dict)
     # the last rows that were sent, by kind and step, and the last step by kind before them: uploads may get lost
-    tail: list[list] = field(default_factory=list)
+    tail: list[list[Any]] = field(default_factory=list)
     base: dict[str, int] = field(default_factory=dict)
-    told: dict = field(default_factory=dict)  # how it stands, as the tracker was told
+    told: dict[str, Any] = field(default_factory=dict)  # how it stands, as the tracker was told
     checkpoints: dict[str, str] = field(default_factory=dict)
     open: str = ""  # W&B's folder that is being written, its name alone; worth nothing until it is closed
 
-    def go_back(self):
+    def go_back(self) -> None:
         """Before the first row."""
         self.sent = self.bytes = self.digest = 0
         self.last, self.known, self.tail, self.base, self.checkpoints = {}, {}, [], {}, {}
         self.told = {}
 
-    def note(self, kind: str, step: int):
+    def note(self, kind: str, step: int) -> None:
         """A row of these was sent."""
         self.sent += 1
         self.last[kind] = step
@@ -55,19 +56,19 @@ class Journal:
             self.base |= dict(self.tail[:TAIL])
             del self.tail[:TAIL]
 
-    def take_back(self, lost: int):
+    def take_back(self, lost: int) -> None:
         """The last rows of the tail never arrived."""
         del self.tail[len(self.tail) - lost :]
         self.sent -= lost
         self.last = {**self.base, **dict(self.tail)}
 
 
-def read_all(folder: Path) -> dict:
+def read_all(folder: Path) -> dict[str, Any]:
     """By targets."""
     return read_json(folder / FILE, ADVICE)
 
 
-def load(folder: Path, target: str, all_targets: dict | None = None) -> Journal:
+def load(folder: Path, target: str, all_targets: dict[str, Any] | None = None) -> Journal:
     """`all_targets`: what read_all gave, where it was asked."""
     path = folder / FILE
     stored = (read_all(folder) if all_targets is None else all_targets).get(target, {})
@@ -78,7 +79,7 @@ def load(folder: Path, target: str, all_targets: dict | None = None) -> Journal:
         raise Error(f"[{path}] must hold what was sent, got {json.dumps(stored)[:80]}; {ADVICE}") from None
 
 
-def save(folder: Path, target: str, journal: Journal, others: dict | None = None):
+def save(folder: Path, target: str, journal: Journal, others: dict[str, Any] | None = None) -> None:
     """At once: readers find the old one before and the new one after. `others`: those of other targets, where known."""
     path = folder / FILE
     plain = asdict(Journal())
@@ -108,5 +109,5 @@ class Turn:
             self.file.close()
             raise Error(f"[{folder}] is being sent by another process; wait for it to end, or stop it") from None
 
-    def close(self):
+    def close(self) -> None:
         self.file.close()

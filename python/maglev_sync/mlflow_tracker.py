@@ -14,6 +14,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from maglev_sync.errors import Error, import_package
@@ -43,7 +44,7 @@ def without_password(text: str) -> str:
 
 
 @contextlib.contextmanager
-def reported(what: str):
+def reported(what: str) -> Iterator[None]:
     """Errors in one line: MLflow's, its database's and those of who makes that have no kind in common."""
     try:
         yield
@@ -57,7 +58,7 @@ def reported(what: str):
 
 
 @contextlib.contextmanager
-def turn_to_make(uri: str):
+def turn_to_make(uri: str) -> Iterator[None]:
     """One at a time opens the databases of a folder: MLflow breaks off where two make the same one."""
     if not uri.startswith("sqlite:///"):
         yield
@@ -77,22 +78,23 @@ def turn_to_make(uri: str):
 class MlflowRun:
     late = False
 
-    def __init__(self, client, entities, info: dict):
+    def __init__(self, client: Any, entities: Any, info: dict[str, Any]):
         self.client, self.entities = client, entities
-        self.run_id, self.there, self.url, self.started = info["id"], info["there"], info["url"], info["started"]
+        self.run_id, self.url = str(info["id"]), str(info["url"])
+        self.there, self.started = int(info["there"]), float(info["started"])
 
     def millis(self, seconds: float) -> int:
         return round(1000 * (self.started + seconds))
 
-    def metrics_of(self, row: Row) -> list:
+    def metrics_of(self, row: Row) -> list[Any]:
         time = self.millis(row.seconds)
         return [
             self.entities.Metric(name_of(name), float(value), time, row.step) for name, value in row.figures.items()
         ]
 
-    def batches(self, rows: list[Row], first: int) -> Iterator[tuple[list, int]]:
+    def batches(self, rows: list[Row], first: int) -> Iterator[tuple[list[Any], int]]:
         """Metrics, and how many rows are whole with them; a row wider than a batch is whole with its last one."""
-        batch: list = []
+        batch: list[Any] = []
         whole = first
         for row in rows:
             metrics = self.metrics_of(row)
@@ -107,17 +109,17 @@ class MlflowRun:
         if batch or whole > first:
             yield batch, whole
 
-    def send(self, rows: list[Row], first: int):
+    def send(self, rows: list[Row], first: int) -> None:
         with reported(f"rows from step {rows[0].step} on"):
             for batch, whole in self.batches(rows, first):
                 self.client.log_batch(self.run_id, metrics=batch, tags=[self.entities.RunTag(ROWS, str(whole))])
 
-    def checkpoint(self, which: str, folder: Path):
+    def checkpoint(self, which: str, folder: Path) -> None:
         with reported(f"the checkpoint {folder.name}"):
             # a folder `checkpoints` is what a run is known by
             self.client.log_artifacts(self.run_id, str(folder), f"checkpoint/{which}")
 
-    def close(self, outcome: Outcome, step: int):
+    def close(self, outcome: Outcome, step: int) -> None:
         time = round(1000 * outcome.ended) or None
         with reported("the run's end"):
             for name, value in outcome.figures.items() if outcome.over else ():
@@ -128,7 +130,7 @@ class MlflowRun:
             if outcome.over:
                 self.client.set_terminated(self.run_id, STATUS.get(outcome.state, "FAILED"), end_time=time)
 
-    def drop(self):
+    def drop(self) -> None:
         """It has nothing open."""
 
 
@@ -181,18 +183,18 @@ class MlflowTracker:
         found = self.client.get_experiment_by_name(self.project)
         self.empty = found is None
         if found is None:
-            return self.client.create_experiment(self.project, artifact_location=self.artifacts)
+            return str(self.client.create_experiment(self.project, artifact_location=self.artifacts))
         if found.lifecycle_stage != "active":
             raise Error(
                 f"[sync] MLflow's experiment {self.project!r} is deleted; restore it, or take another --project"
             )
-        return found.experiment_id
+        return str(found.experiment_id)
 
-    def find_run(self, run_id: str):
+    def find_run(self, run_id: str) -> Any:
         found = self.client.search_runs([self.experiment], filter_string=f"tags.`{RUN}` = '{run_id}'", max_results=1)
         return found[0] if found else None
 
-    def run_for(self, run_id: str, name: str, started: float, tags: dict[str, str]):
+    def run_for(self, run_id: str, name: str, started: float, tags: dict[str, str]) -> Any:
         """The run of this id, made or gone on with."""
         found = self.find_run(run_id)
         if found is None:
@@ -222,7 +224,7 @@ class MlflowTracker:
         info = {"id": run.info.run_id, "there": there, "url": url, "started": about.started}
         return MlflowRun(self.client, self.entities, info)
 
-    def send_settings(self, run, settings: dict[str, str]):
+    def send_settings(self, run: Any, settings: dict[str, str]) -> None:
         """A setting that MLflow has is never another there: what a resume changed is a tag."""
         wanted = {name_of(name): value[:LONGEST_PARAM] for name, value in settings.items()}
         params = run.data.params
@@ -235,7 +237,7 @@ class MlflowTracker:
         if changed:
             self.client.set_tag(run.info.run_id, CHANGED, "; ".join(changed)[:LONGEST_TAG])
 
-    def open_group(self, group: Group, group_id: str, parent_id: str):
+    def open_group(self, group: Group, group_id: str, parent_id: str) -> None:
         if group_id in self.parents:
             return
         tags = {"group": group.kind}
@@ -244,6 +246,6 @@ class MlflowTracker:
         with reported(f"the group {group.name}"):
             self.parents[group_id] = self.run_for(group_id, group.name, 0, tags).info.run_id
 
-    def close_group(self, group_id: str, outcome: Outcome):
+    def close_group(self, group_id: str, outcome: Outcome) -> None:
         info = {"id": self.parents[group_id], "there": 0, "url": "", "started": 0}
         MlflowRun(self.client, self.entities, info).close(outcome, 0)

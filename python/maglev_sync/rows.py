@@ -83,7 +83,7 @@ class MetricsFile:
                     found, left = zlib.crc32(piece, found), left - len(piece)
         return left == 0 and found == digest
 
-    def seek(self, place: int = 0, digest: int = 0):
+    def seek(self, place: int = 0, digest: int = 0) -> None:
         self.place, self.digest = place, digest  # bytes that were read, and their CRC
         self.damaged = 0  # lines behind the place that are none
         self.node: int | None = None  # the file that was read last

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from maglev_sync.errors import Error, did_you_mean
 from maglev_sync.rows import is_number
@@ -50,7 +51,7 @@ class About:
 
     id: str
     name: str
-    settings: dict  # nested, as texts
+    settings: dict[str, Any]  # nested, as texts
     facts: dict[str, str]  # algorithm, environment, seed, machine, commit, ...
     started: float
     place: Place
@@ -71,12 +72,12 @@ class Outcome:
     def over(self) -> bool:
         return self.state != "running"
 
-    def told(self) -> dict:
+    def told(self) -> dict[str, Any]:
         """What is told again where it differs."""
         return {"state": self.state, **self.figures}
 
 
-def read_json(path: Path, advice: str = "it is written anew when training goes on") -> dict:
+def read_json(path: Path, advice: str = "it is written anew when training goes on") -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -108,7 +109,7 @@ def held(lock: Path) -> bool:
     return False
 
 
-def by_number(path: Path) -> tuple:
+def by_number(path: Path) -> tuple[list[int | str], str]:
     """2 before 10."""
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", path.name)], path.name
 

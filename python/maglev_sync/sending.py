@@ -63,7 +63,7 @@ class Sending:
             self.turn.close()
             raise
 
-    def choose(self):
+    def choose(self) -> None:
         """Which of the tracker's runs, and which rows of it."""
         journal, every = self.journal, self.options.every
         if self.options.anew and (journal.sent or journal.told):
@@ -88,7 +88,7 @@ class Sending:
         self.stand_behind_what_was_sent()
         return not any(self.wanted(row) for row in self.file.rows())
 
-    def open(self, group_id: str, ends: bool):
+    def open(self, group_id: str, ends: bool) -> None:
         """`ends`: it is left only when the run has ended."""
         about = read_about(self.place, self.id, self.tracker.name)
         about.group_id = group_id
@@ -99,12 +99,12 @@ class Sending:
         self.journal.told = {}
         self.align(self.handle.there)
 
-    def stand_behind_what_was_sent(self):
+    def stand_behind_what_was_sent(self) -> None:
         journal = self.journal
         self.file.seek(journal.bytes, journal.digest)
         self.last = dict(journal.last)
 
-    def align(self, there: int):
+    def align(self, there: int) -> None:
         """Stands behind the rows that the tracker has."""
         journal = self.journal
         lost = journal.sent - there
@@ -114,7 +114,8 @@ class Sending:
         if 0 < lost <= len(journal.tail):
             journal.take_back(lost)
             journal.known = {}
-            return self.start_over()
+            self.start_over()
+            return
         if lost > 0:
             self.count_to(there)
         self.surplus = max(0, there - journal.sent)
@@ -122,7 +123,7 @@ class Sending:
         if not self.file.begins_with(journal.bytes, journal.digest):
             self.read_again()
 
-    def count_to(self, there: int):
+    def count_to(self, there: int) -> None:
         """Stands behind so many rows of the file."""
         self.journal.go_back()
         self.file.seek()
@@ -133,13 +134,13 @@ class Sending:
             if self.journal.sent == there:
                 return
 
-    def start_over(self):
+    def start_over(self) -> None:
         """What is in the file is read from its beginning, and what is known to be sent left out."""
         self.file.seek()
         self.last = {}
         self.journal.known |= self.journal.last
 
-    def read_again(self):
+    def read_again(self) -> None:
         """A resume cut the file and wrote on."""
         self.rewritten = True
         self.start_over()
@@ -161,17 +162,18 @@ class Sending:
             del self.journal.known[row.kind]
         return known is not None and row.step <= known
 
-    def note(self, row: Row):
+    def note(self, row: Row) -> None:
         self.journal.bytes, self.journal.digest = row.end, row.digest
         self.journal.note(row.kind, row.step)
 
-    def catch_up(self):
+    def catch_up(self) -> None:
         """Sends all whole rows that are there."""
         file = self.file
         if not file.goes_on():
             same = file.begins_with(file.place, file.digest)
             file.seek(file.place, file.digest) if same else self.read_again()
-        chunk, figures = [], 0
+        chunk: list[Row] = []
+        figures = 0
         for row in self.file.rows():
             known, wanted = self.was_sent(row), self.wanted(row)
             self.again += known and self.rewritten
@@ -184,7 +186,7 @@ class Sending:
             figures += len(row.figures)
         self.give(chunk)
 
-    def give(self, rows: list[Row]):
+    def give(self, rows: list[Row]) -> None:
         if not rows:
             return
         journal = self.journal
@@ -202,7 +204,7 @@ class Sending:
         self.whole = True
         self.options.progress(self.place.name, journal.bytes / max(1, self.file.bytes()))
 
-    def save(self):
+    def save(self) -> None:
         journals.save(self.place.folder, self.tracker.target, self.journal, self.others)
 
     # ---- the end
@@ -213,7 +215,7 @@ class Sending:
         found = checkpoints_of(self.place.folder)
         return {which: path for which, path in found.items() if self.journal.checkpoints.get(which) != path.name}
 
-    def close(self, outcome: Outcome):
+    def close(self, outcome: Outcome) -> None:
         """Tells how the run stands, and lets go of it."""
         try:
             for which, path in self.checkpoints_left(outcome).items():
@@ -227,7 +229,7 @@ class Sending:
             raise
         self.turn.close()
 
-    def drop(self):
+    def drop(self) -> None:
         """Lets go of it, as after a crash."""
         try:
             if hasattr(self, "handle"):

@@ -27,7 +27,7 @@ def typed(value: Any) -> Any:
     return value
 
 
-def read_settings(run: Path, tracker: str) -> dict:
+def read_settings(run: Path, tracker: str) -> dict[str, Any]:
     """Nested by name, as texts; empty where the run has no config.yaml."""
     path = run / "config.yaml"
     if not path.exists():
@@ -44,7 +44,7 @@ def read_settings(run: Path, tracker: str) -> dict:
     return settings if isinstance(settings, dict) else {}
 
 
-def flat(settings: dict, prefix: str = "") -> dict[str, str]:
+def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
     """Dotted names: {"ppo": {"lr": "3e-4"}} as {"ppo.lr": "3e-4"}."""
     names: dict[str, str] = {}
     for name, value in settings.items():

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from maglev_sync import journal as journals
 from maglev_sync.errors import Error, Refused, did_you_mean
@@ -33,6 +34,15 @@ TRACKERS = ("wandb", "mlflow")
 POLL_S = 1.0
 # so often nobody trains before a group of which some wait is over
 QUIET_POLLS = 5
+
+
+class OfARun(Protocol):
+    """maglev.Run, which nobody here imports."""
+
+    folder: Path
+
+
+Given = str | os.PathLike[str] | OfARun
 
 
 def first_identity(group: Group) -> str:
@@ -83,7 +93,7 @@ class Several:
             self.groups[stored.id] = group
         return stored.id
 
-    def see(self, group: Group | None):
+    def see(self, group: Group | None) -> None:
         while group:
             self.seen[group.folder] = group
             group = group.parent
@@ -111,7 +121,7 @@ class Several:
         self.open[place.folder] = sending
         return sending
 
-    def send(self, place: Place):
+    def send(self, place: Place) -> None:
         """What there is of one run; closes it where it is over."""
         # how it stands comes first: what was written before that is sent
         outcome = read_outcome(place)
@@ -144,13 +154,13 @@ class Several:
         self.waiting.add(place.folder)
         return False
 
-    def end(self, folder: Path, outcome: Outcome):
+    def end(self, folder: Path, outcome: Outcome) -> None:
         sending = self.open.pop(folder)
         sending.close(outcome)
         self.sent[folder] = sending.sent(outcome)
         self.tell(self.sent[folder].line())
 
-    def once(self):
+    def once(self) -> None:
         """Of several the others are sent where one is refused."""
         places = {place.folder: place for given in self.given for place in find_places(given)}
         for place in places.values():
@@ -169,7 +179,7 @@ class Several:
                     self.told_why.add(place.folder)
                 self.refused[place.folder] = str(error)
 
-    def follow(self, poll_s: float):
+    def follow(self, poll_s: float) -> None:
         while self.goes_on():
             time.sleep(poll_s)
             self.once()
@@ -183,7 +193,7 @@ class Several:
         self.quiet = 0 if trains else self.quiet + 1
         return trains or bool(folders) and self.quiet < QUIET_POLLS
 
-    def close_groups(self):
+    def close_groups(self) -> None:
         """Tells how they stand, where that was not told; those within others first, which open them."""
         for group in sorted(self.seen.values(), key=lambda group: -len(group.folder.parts)):
             try:
@@ -200,7 +210,7 @@ class Several:
             short = f"[sync] {count} were refused; why is said of each above"
         return Refused(self.refused.values(), short)
 
-    def close_group(self, group: Group):
+    def close_group(self, group: Group) -> None:
         outcome = group_outcome(group, outcomes_of(group))
         if journals.load(group.folder, self.tracker.target).told == outcome.told():
             return
@@ -209,7 +219,7 @@ class Several:
         stored.told = outcome.told()
         journals.save(group.folder, self.tracker.target, stored)
 
-    def leave(self):
+    def leave(self) -> None:
         """Lets go of what is open, as it stands; what was interrupted within a batch is as after a crash."""
         for folder, sending in list(self.open.items()):
             if sending.whole:
@@ -218,7 +228,7 @@ class Several:
                 sending.drop()
 
 
-def check(to: str, project: str, entity: str | None, offline: bool, uri: str | None):
+def check(to: str, project: str, entity: str | None, offline: bool, uri: str | None) -> None:
     """What can be wrong without a look at anything. Throws Error."""
     if to not in TRACKERS:
         known = f"[sync] --to must be one of {', '.join(TRACKERS)}, got {to!r}"
@@ -241,7 +251,7 @@ def check(to: str, project: str, entity: str | None, offline: bool, uri: str | N
         raise Error(f"[sync] {word} is W&B's; MLflow needs no network with --uri FOLDER or --uri sqlite:///FILE")
 
 
-def steps_between(every) -> int:
+def steps_between(every: Any) -> int:
     """Of rows that are sent; 0: all are. Throws Error."""
     if every is None:
         return 0
@@ -252,7 +262,7 @@ def steps_between(every) -> int:
     raise Error(f"[sync] --every must be a number of env steps from 1 on, got {every!r}; leave it out for all rows")
 
 
-def as_path(given, what: str) -> str:
+def as_path(given: Any, what: str) -> str:
     """As a text; throws Error."""
     try:
         return os.fsdecode(given)
@@ -260,10 +270,11 @@ def as_path(given, what: str) -> str:
         raise Error(f"[sync] {what} must be a text or a path, got {given!r}") from None
 
 
-def named(runs) -> list[str]:
+def named(runs: Given | Iterable[Given]) -> list[str]:
     """One or several, as paths or as maglev.Run."""
     one = not isinstance(runs, Iterable) or isinstance(runs, (str, bytes)) or hasattr(runs, "folder")
-    given = [as_path(getattr(run, "folder", run), "a run") for run in ([runs] if one else runs)]
+    several: Any = [runs] if one else runs
+    given = [as_path(getattr(run, "folder", run), "a run") for run in several]
     if not given:
         raise Error("[sync] a folder of a run is expected, got none; ./maglev runs lists them")
     for run in given:
@@ -272,7 +283,7 @@ def named(runs) -> list[str]:
 
 
 def sync(
-    runs,
+    runs: Given | Iterable[Given],
     to: str,
     *,
     project: str = "maglev",

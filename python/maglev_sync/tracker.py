@@ -20,16 +20,16 @@ class Handle(Protocol):
     url: str
     late: bool  # what is sent is there only once it is closed
 
-    def send(self, rows: list[Row], first: int):
+    def send(self, rows: list[Row], first: int) -> None:
         """Rows number `first` and following."""
 
-    def checkpoint(self, which: str, folder: Path):
+    def checkpoint(self, which: str, folder: Path) -> None:
         """Sends a checkpoint's files, `which`: "final", "best"."""
 
-    def close(self, outcome: Outcome, step: int):
+    def close(self, outcome: Outcome, step: int) -> None:
         """Tells how the run stands, at its last step; where it is running, more may come."""
 
-    def drop(self):
+    def drop(self) -> None:
         """Lets go of it, as after a crash. Throws nothing."""
 
 
@@ -43,8 +43,8 @@ class Tracker(Protocol):
     def open(self, about: About, journal: Journal, follow: bool) -> Handle:
         """Makes the run, or goes on with it; `follow`: it stays open until it ends."""
 
-    def open_group(self, group: Group, group_id: str, parent_id: str):
+    def open_group(self, group: Group, group_id: str, parent_id: str) -> None:
         """Makes what stands for several runs, where the tracker has such."""
 
-    def close_group(self, group_id: str, outcome: Outcome):
+    def close_group(self, group_id: str, outcome: Outcome) -> None:
         """How they came out."""

@@ -12,7 +12,9 @@ import re
 import shutil
 import struct
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from maglev_sync import journal as journals
 from maglev_sync.errors import Error, import_package
@@ -31,7 +33,7 @@ AGAIN = "send it once more"
 LOGIN = "`wandb login` or WANDB_API_KEY says who you are, --offline needs neither that nor a network"
 
 
-def check_project(project: str):
+def check_project(project: str) -> None:
     """As its client would of each run anew. Throws Error."""
     if len(project) > LONGEST_PROJECT or set(project) & set(NOT_IN_PROJECT):
         raise Error(
@@ -84,7 +86,7 @@ def last_record(path: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def reported(what: str, advice: str = AGAIN):
+def reported(what: str, advice: str = AGAIN) -> Iterator[None]:
     """Errors in one line: W&B's, those of its service and of the packages it stands on have no kind in common."""
     try:
         yield
@@ -96,18 +98,18 @@ def reported(what: str, advice: str = AGAIN):
 
 
 class WandbRun:
-    def __init__(self, run, there: int, started: float, late: bool, wandb):
+    def __init__(self, run: Any, there: int, started: float, late: bool, wandb: Any):
         self.run, self.there, self.late = run, there, late
         self.url = "" if late else (run.url or "")
         self.started, self.wandb = started, wandb
 
-    def send(self, rows: list[Row], first: int):
+    def send(self, rows: list[Row], first: int) -> None:
         with reported(f"rows from step {rows[0].step} on"):
             for number, row in enumerate(rows, first):
                 times = {STEP: row.step, "_timestamp": self.started + row.seconds}
                 self.run.log({**row.figures, **times}, step=number, commit=True)
 
-    def checkpoint(self, which: str, folder: Path):
+    def checkpoint(self, which: str, folder: Path) -> None:
         # names of artifacts are letters, digits, dashes, underscores and dots
         name = re.sub(r"[^\w.-]", "-", f"{self.run.name}-{self.run.id}")
         with reported(f"the checkpoint {folder.name}"):
@@ -116,7 +118,7 @@ class WandbRun:
                 artifact.add_file(str(path))
             self.run.log_artifact(artifact, aliases=[which, folder.name])
 
-    def close(self, outcome: Outcome, step: int):
+    def close(self, outcome: Outcome, step: int) -> None:
         with reported("the run's end"):
             # None takes back the error of a run that went on
             self.run.summary.update({"state": outcome.state, "error": outcome.error or None, **outcome.figures})
@@ -124,12 +126,12 @@ class WandbRun:
             if self.late:
                 self.wait_until_written()
 
-    def drop(self):
+    def drop(self) -> None:
         # else it goes on uploading while the next one of its id begins
         with contextlib.suppress(Exception):
             self.run.finish(exit_code=1)
 
-    def wait_until_written(self):
+    def wait_until_written(self) -> None:
         """Its service goes on writing behind finish()."""
         record = import_package("wandb.proto.wandb_internal_pb2", "wandb").Record
         path = Path(self.run.dir).parent / f"run-{self.run.id}.wandb"
@@ -156,7 +158,7 @@ class WandbTracker:
         where = "-offline" if self.offline else f"@{server}" if server else ""
         self.target = f"wandb{where}:{entity or ''}/{project}"
 
-    def settings(self, about: About, ends: bool):
+    def settings(self, about: About, ends: bool) -> Any:
         """Of the run that was made, not of the machine and the program that send it."""
         return self.wandb.Settings(
             console="off",
@@ -209,13 +211,13 @@ class WandbTracker:
             raise
         return made
 
-    def wait_for_a_new_name(self, folder: Path):
+    def wait_for_a_new_name(self, folder: Path) -> None:
         """W&B calls its folders by the second, and what goes into one that is there is lost."""
         made = max((path.stat().st_mtime for path in folder_of_all(folder).glob("offline-run-*")), default=0.0)
         # files' times are some milliseconds behind the clock
         time.sleep(max(0.0, min(1.1, made + 1.1 - time.time())))
 
-    def remove_half_written(self, about: About, journal: Journal):
+    def remove_half_written(self, about: About, journal: Journal) -> None:
         """What it has is in metrics.jsonl; where a person has uploaded it all the same, the server has these rows."""
         left = folder_of_all(about.place.folder) / Path(journal.open).name
         # behind the run's id stands a number after --anew
@@ -223,8 +225,8 @@ class WandbTracker:
             shutil.rmtree(left)
         journal.open = ""
 
-    def open_group(self, group: Group, group_id: str, parent_id: str):
+    def open_group(self, group: Group, group_id: str, parent_id: str) -> None:
         """Runs name their group themselves."""
 
-    def close_group(self, group_id: str, outcome: Outcome):
+    def close_group(self, group_id: str, outcome: Outcome) -> None:
         pass
