@@ -218,6 +218,35 @@ def test_the_newest_run_that_has_traces_is_shown_first(browser, tmp_path):
         assert not browser.faults()
 
 
+def test_traces_that_are_recorded_while_the_page_is_open_are_offered(browser, tmp_path):
+    run = make_run(tmp_path / "runs" / "a")
+    for file in (run / "traces").iterdir():
+        file.unlink()
+    state = "document.querySelector('#state')?.textContent"
+    newest = "document.querySelector('#newest')"
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url + "traces.html")
+        browser.wait(f"{state}.includes('trace.window=50-55')")
+        # the first is shown, for nothing else is
+        make_run(tmp_path / "runs" / "a")
+        browser.wait(SHOWN)
+        browser.run("document.querySelector('#view').focus()")
+        browser.press("+")
+        view = view_of(browser)
+        assert view and browser.run(f"{newest}.hidden")
+        # later ones leave the view as it is
+        make_run(tmp_path / "runs" / "a", iterations=4, name="iter_60-63.json.gz")
+        make_run(tmp_path / "runs" / "b")
+        browser.wait(f"!{newest}.hidden")
+        assert browser.run(f"{newest}.textContent") == "newest: iter_60-63.json.gz"
+        assert view_of(browser) == view and browser.run("document.querySelector('#trace').value") == "iter_1-40.json.gz"
+        browser.wait("document.querySelectorAll('#run option').length === 2")
+        assert browser.run("document.querySelector('#run').value") == "a"
+        browser.run(f"{newest}.click()")
+        browser.wait(f"location.hash.includes('iter_60-63') && {newest}.hidden")
+        assert not browser.faults()
+
+
 def test_the_page_is_for_everybody(browser, tmp_path):
     """Narrow, dark, and what axe-core finds."""
     make_run(tmp_path / "runs" / "a")

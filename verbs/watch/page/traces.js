@@ -1,15 +1,17 @@
 // The page of traces: chooses one, asks for boxes of the view, finds names, and lists self times.
-import { ask, element, short } from "/page.js";
+import { ask, element, repeat, short } from "/page.js";
 import { Flame, time } from "/flame.js";
 
 const REST_MS = 60; // a view that rests so long is asked for
 const TABLE_MS = 250;
+const LIST_MS = 2000;
 const MOST_ASKED = 50; // of the newest runs, for one that has traces
 const $ = (id) => document.getElementById(id);
 
 // what the address keeps: #run=a&trace=iter_5.json.gz&low=0&high=1000&find=gemm
 const kept = new URLSearchParams(location.hash.slice(1));
 let question = null; // {run, trace} that is shown
+let showing = null; // the same and when it was written, also while it is read or where it cannot be
 let last_found = -1; // where the last found span begins
 
 function keep() {
@@ -140,6 +142,7 @@ async function go_next() {
 }
 
 async function show_trace(run, name) {
+  const wanted = showing;
   question = null;
   flame.show(null);
   $("self").replaceChildren();
@@ -148,6 +151,7 @@ async function show_trace(run, name) {
   try {
     const asked = { run, trace: name };
     const trace = await ask("/api/trace", asked);
+    if (wanted !== showing) return;
     const processes = new Set(trace.tracks.map((track) => track.pid));
     for (const track of trace.tracks) {
       track.title = (processes.size > 1 ? `${track.process} (${track.pid}) · ` : "") + (track.device ? "stream " : "") + track.name;
@@ -168,31 +172,46 @@ async function show_trace(run, name) {
     searched();
     tell(null);
   } catch (error) {
+    if (wanted !== showing) return;
     $("state").textContent = "";
     tell(error);
   }
 }
 
+// what can be chosen: [value, text] each. One that is open stays so where nothing is new
+function offer(select, choices) {
+  const texts = choices.map(([, text]) => text);
+  if (texts.join("\n") === [...select.options].map((option) => option.textContent).join("\n")) return;
+  const chosen = select.value;
+  select.replaceChildren(...choices.map(([value, text]) => element("option", { value }, text)));
+  if (choices.some(([value]) => value === chosen)) select.value = chosen;
+}
+
+// those of the chosen run; what is shown stays while it is there
 async function list_traces() {
   const run = $("run").value;
   const { traces } = run ? await ask("/api/traces", { run }) : { traces: [] };
-  $("trace").replaceChildren(...traces.map((trace) => element("option", { value: trace.name }, `${trace.name} (${short(trace.bytes)}B)`)));
-  const wanted = traces.find((trace) => trace.name === kept.get("trace")) ?? traces[0];
-  $("perfetto").hidden = true;
-  if (!wanted) {
-    question = null;
-    flame.show(null);
-    $("self").replaceChildren();
-    $("state").textContent = "this run has no traces: trace.window=50-55 records some";
-    return;
-  }
-  $("trace").value = wanted.name;
-  if (wanted.perfetto) {
-    $("perfetto").hidden = false;
+  if (run !== $("run").value) return;
+  offer($("trace"), traces.map((trace) => [trace.name, `${trace.name} (${short(trace.bytes)}B)`]));
+  const asked = question?.run === run ? question.trace : kept.get("trace");
+  const wanted = traces.find((trace) => trace.name === asked) ?? traces[0];
+  $("perfetto").hidden = !wanted?.perfetto;
+  $("newest").hidden = wanted === traces[0];
+  $("newest").value = $("newest").hidden ? "" : traces[0].name;
+  $("newest").textContent = "newest: " + $("newest").value;
+  if (wanted) {
+    $("trace").value = wanted.name;
     $("perfetto").href = "/perfetto?" + new URLSearchParams({ run, trace: wanted.name });
     $("perfetto").setAttribute("download", wanted.name.replace(/\.json(\.gz)?$/, ".perfetto"));
   }
-  await show_trace(run, wanted.name);
+  const found = [run, wanted?.name, wanted?.written].join("\n");
+  if (found === showing) return;
+  showing = found;
+  if (wanted) return show_trace(run, wanted.name);
+  question = null;
+  flame.show(null);
+  $("self").replaceChildren();
+  $("state").textContent = "this run has no traces: trace.window=50-55 records some";
 }
 
 // most runs have none
@@ -207,11 +226,33 @@ async function newest_traced(runs) {
 function choose(words) {
   for (const name of ["run", "trace", "low", "high"]) kept.delete(name);
   for (const [name, value] of Object.entries(words)) kept.set(name, value);
+  question = showing = null;
   list_traces().catch(tell);
+}
+
+// what has come since; until a run is chosen, the newest that has traces
+let unheard = false;
+async function look() {
+  try {
+    const { runs } = await ask("/api/runs");
+    offer($("run"), runs.map((run) => [run.name, run.name]));
+    // one may be chosen while this waits
+    const chosen = () => runs.find((run) => run.name === kept.get("run"));
+    const newest = chosen() || question ? null : await newest_traced(runs);
+    const wanted = chosen() ?? newest;
+    if (wanted) $("run").value = wanted.name;
+    await list_traces();
+    if (unheard) tell(null);
+    unheard = false;
+  } catch (error) {
+    if (!unheard) tell(error);
+    unheard = true;
+  }
 }
 
 $("run").addEventListener("change", () => choose({ run: $("run").value }));
 $("trace").addEventListener("change", () => choose({ run: $("run").value, trace: $("trace").value }));
+$("newest").addEventListener("click", () => choose({ run: $("run").value, trace: $("newest").value }));
 $("whole").addEventListener("click", () => flame.go(0, Infinity));
 $("next").addEventListener("click", go_next);
 $("find").addEventListener("input", searched);
@@ -225,12 +266,4 @@ document.addEventListener("keydown", (event) => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => flame.draw());
 
 $("find").value = kept.get("find") ?? "";
-try {
-  const { runs } = await ask("/api/runs");
-  $("run").replaceChildren(...runs.map((run) => element("option", { value: run.name }, run.name)));
-  const wanted = runs.find((run) => run.name === kept.get("run")) ?? (await newest_traced(runs));
-  if (wanted) $("run").value = wanted.name;
-  await list_traces();
-} catch (error) {
-  tell(error);
-}
+repeat(look, () => LIST_MS);
