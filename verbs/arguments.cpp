@@ -82,7 +82,7 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
   const std::string usage = "; usage: maglev " + std::string(verb_.usage);
   if (positional_.size() < grammar_.least)
     throw Error(where() + "expected " + grammar_.names + ", got " +
-                std::to_string(positional_.size()) + " word(s)" + usage);
+                counted(int64_t(positional_.size()), "word") + usage);
   if (positional_.size() > grammar_.most)
     throw Error(where() + "did not expect '" + positional_[grammar_.most] + "'" + usage);
 }

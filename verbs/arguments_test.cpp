@@ -85,7 +85,7 @@ TEST(Arguments, a_missing_or_needless_value_is_an_error) {
 
 TEST(Arguments, too_few_and_too_many_words_show_the_usage) {
   EXPECT_TRUE(contains(error_of({}),
-                       "expected <algorithm> <environment>, got 0 word(s); usage: maglev train"));
+                       "expected <algorithm> <environment>, got 0 words; usage: maglev train"));
   EXPECT_TRUE(contains(error_of({"a", "b", "c"}), "did not expect 'c'; usage: maglev train"));
 }
 

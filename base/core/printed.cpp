@@ -33,4 +33,12 @@ std::string by_thousands(int64_t count) {
   return text;
 }
 
+std::string counted(int64_t count, std::string_view one, std::string_view several) {
+  std::string text = std::to_string(count) + " ";
+  if (count == 1 || several.empty()) text += one;
+  else text += several;
+  if (count != 1 && several.empty()) text += "s";
+  return text;
+}
+
 }  // namespace maglev

@@ -23,5 +23,12 @@ TEST(Printed, counts_have_a_comma_before_each_three_digits_and_none_in_front) {
   EXPECT_EQ(by_thousands(INT64_MIN), "-9,223,372,036,854,775,808");
 }
 
+TEST(Printed, one_thing_is_no_several) {
+  EXPECT_EQ(counted(1, "step"), "1 step");
+  EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(2, "query", "queries"), "2 queries");
+  EXPECT_EQ(counted(1, "query", "queries"), "1 query");
+}
+
 }  // namespace
 }  // namespace maglev

@@ -400,14 +400,17 @@ class Analyst {
     if (double(no_events) > kShareOff * double(last.file.events + last.file.broken))
       doubts.push_back(std::to_string(no_events) + " of its elements are no events");
     if (analysis_.origin.dropped > 0)
-      doubts.push_back("the recorder dropped " + std::to_string(analysis_.origin.dropped) +
-                       " spans; record fewer iterations, or mode lite");
+      doubts.push_back("the recorder dropped " +
+                       counted(int64_t(analysis_.origin.dropped), "span") +
+                       "; record fewer iterations, or mode lite");
     if (const uint64_t unsound = last.dropped + last.file.unsound; unsound > 0)
-      doubts.push_back(std::to_string(unsound) + " spans have no sound thread or length");
+      doubts.push_back(counted(int64_t(unsound), "span has", "spans have") +
+                       " no sound thread or length");
     if (last.allocations_dropped > 0)
-      doubts.push_back(std::to_string(last.allocations_dropped) + " allocations found no room");
+      doubts.push_back(counted(int64_t(last.allocations_dropped), "allocation") + " found no room");
     if (double(last.unclosed) > kShareOff * double(analysis_.spans))
-      doubts.push_back(std::to_string(last.unclosed) + " spans begin or end alone");
+      doubts.push_back(
+          counted(int64_t(last.unclosed), "span begins or ends", "spans begin or end") + " alone");
     // stages, each by its own spans, and what is in none must add up to the wall
     double parts = double(analysis_.outside + analysis_.untraced + out_of_place_);
     for (const NamedTime& stage : analysis_.stages) parts += double(stage.self);

@@ -449,7 +449,7 @@ TEST(TraceAnalysis, a_span_without_a_sound_length_is_doubted) {
                 ",\"dur\":" + length);
     const auto doubts = analysed(trace.text()).doubts;
     ASSERT_EQ(doubts.size(), 1u) << length;
-    EXPECT_TRUE(contains(doubts[0], "1 spans have no sound thread or length")) << doubts[0];
+    EXPECT_TRUE(contains(doubts[0], "1 span has no sound thread or length")) << doubts[0];
   }
 }
 

@@ -149,7 +149,7 @@ double held_up(const Analysis& analysis, const SpanGraph& graph) {
 
 std::string evidence_of(const SpanGraph& graph, const SpanGraph::Free& of) {
   const auto main = double(graph.time_on_main(of)), devices = double(graph.time_on_devices(of));
-  std::string text = std::to_string(graph.count(of)) + " spans";
+  std::string text = counted(int64_t(graph.count(of)), "span");
   if (main > 0)
     text +=
         ", " + amount_text(main) + " of the main thread's " + amount_text(double(graph.length()));

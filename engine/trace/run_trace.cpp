@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "engine/trace/trace_file.h"
 
 namespace maglev {
@@ -29,6 +30,10 @@ double median(std::vector<double> values) {
 
 std::string range_text(int64_t first, int64_t last) {
   return std::to_string(first) + (first == last ? "" : "-" + std::to_string(last));
+}
+
+std::string iterations_text(int64_t first, int64_t last) {
+  return (first == last ? "iteration " : "iterations ") + range_text(first, last);
 }
 
 // a name in `folder` that neither of the two files has
@@ -75,7 +80,7 @@ void RunTrace::attach(const std::string& run_folder, trace::RecordedRun run) {
 void RunTrace::expect(int64_t last) {
   std::erase_if(ranges_, [&](const IterationRange& range) {
     if (range.first <= last) return false;
-    note("no trace of iterations " + range_text(range.first, range.second) +
+    note("no trace of " + iterations_text(range.first, range.second) +
          ", which trace.window asks for: with train.steps as it is iteration " +
          std::to_string(last) + " is the last one");
     return true;
@@ -203,7 +208,7 @@ void RunTrace::write(const Window& window, bool full) {
   try {
     auto recording = std::make_shared<trace::Recording>(tracer_.take());
     if (recording->spans() == 0 && !full)
-      return note("no trace of iterations " + range_text(window.first, window.last) +
+      return note("no trace of " + iterations_text(window.first, window.last) +
                   ": nothing was recorded" +
                   (window.last == 0 ? "; train.warmup says how many iterations warm up" : ""));
     make_dirs(folder_);
@@ -220,8 +225,10 @@ void RunTrace::write(const Window& window, bool full) {
     run.use = window.use;
     if (!full) run.mode = name_of(TraceMode::lite);
 
-    const std::string files = files_of(window, path);
-    writer_->start([this, path, torchs, run, recording, files]() mutable {
+    const std::string what = iterations_text(window.first, window.last),
+                      told = what + (window.first == window.last ? " is" : " are") + " traced in " +
+                             files_of(window, path);
+    writer_->start([this, path, torchs, run, recording, what, told]() mutable {
       try {
         // of one thread, as kernels on processors are
         if (peaks_.gflops == 0) peaks_ = measure_one_thread();
@@ -230,19 +237,18 @@ void RunTrace::write(const Window& window, bool full) {
         if (!left_out.empty()) note(left_out);
         write_perfetto_file(path + ".perfetto", *recording, run);
         if (rank_ == 0 || recording->dropped > 0)
-          note("iterations " + run.window + " are traced in " + files +
-               (recording->dropped > 0 ? "; " + std::to_string(recording->dropped) +
-                                             " spans found no room, trace.size_limit"
-                                       : ""));
+          note(told + (recording->dropped > 0 ? "; " + counted(recording->dropped, "span") +
+                                                    " found no room, trace.size_limit"
+                                              : ""));
       } catch (const std::exception& e) {
-        note(std::string("no trace of iterations ") + run.window + ": " + e.what());
+        note("no trace of " + what + ": " + e.what());
         std::error_code gone;
         std::filesystem::remove(torchs, gone);
       }
     });
   } catch (const std::exception& e) {
     if (full) kineto_->cancel();
-    note("no trace of iterations " + range_text(window.first, window.last) + ": " + e.what());
+    note("no trace of " + iterations_text(window.first, window.last) + ": " + e.what());
   }
 }
 
@@ -252,7 +258,7 @@ void RunTrace::finish() {
   tracer_.stop();
   for (const auto& [first, last] : std::exchange(ranges_, {}))
     if (first > last_)
-      note("no trace of iterations " + range_text(first, last) +
+      note("no trace of " + iterations_text(first, last) +
            ", which trace.window asks for: iteration " + std::to_string(last_) +
            " was the last one");
   if (writer_) writer_->wait();

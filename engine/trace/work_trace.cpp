@@ -5,6 +5,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "engine/host/peaks.h"
 #include "engine/trace/trace_file.h"
 
@@ -69,9 +70,8 @@ std::vector<std::string> WorkTrace::finish(const std::string& path, trace::Recor
   std::vector<std::string> lines{"traced in " + path + ": maglev trace analyze " + path};
   if (!left_out.empty()) lines.push_back(left_out);
   if (recording.dropped > 0)
-    lines.push_back(
-        std::to_string(recording.dropped) +
-        " spans found no room in trace.size_limit=" + std::to_string(options_.size_limit));
+    lines.push_back(counted(recording.dropped, "span") +
+                    " found no room in trace.size_limit=" + std::to_string(options_.size_limit));
   if (options_.counters == TraceCounters::on && !counters_.lacks.empty())
     lines.push_back("trace.counters: " + counters_.lacks);
   return lines;

@@ -41,8 +41,7 @@ std::string figure_text(double x) { return printed("%.4g", x); }
 
 // "2 threads", "4 processes of 1 thread", "4 processes on 2 machines, each of 1 thread"
 std::string workers_text(const Placement& placement) {
-  const std::string threads =
-      std::to_string(placement.threads) + (placement.threads == 1 ? " thread" : " threads");
+  const std::string threads = counted(placement.threads, "thread");
   if (placement.processes == 1) return threads;
   const std::string processes = std::to_string(placement.processes) + " processes";
   if (placement.machines == 1) return processes + " of " + threads;

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/processes/process_group.h"
 #include "engine/device/device.h"
 #include "engine/device/pinned.h"
@@ -166,7 +167,7 @@ class DatasetStore : public Store {
                                       replay_->pinned(), kEndless, placement)) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
-                  std::to_string(plan.replay->length) + " transitions of a sequence");
+                  counted(plan.replay->length, "transition") + " of a sequence");
   }
 
   StepWindow& window() override { return replay_->window(); }

@@ -6,6 +6,7 @@
 #include <c10/core/DeviceGuard.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "engine/data/step_window.h"
 #include "python/bindings/claim.h"
 
@@ -49,8 +50,7 @@ TimeStep Actor::step_of(const std::vector<at::Tensor>& obs, const at::Tensor& ma
   const auto bytes = at::TensorOptions(at::kByte).device(device());
   const auto flags = [&](const char* name, const at::Tensor& given, at::IntArrayRef sizes) {
     if (given.sizes() != sizes)
-      throw Error("[act] " + std::string(name) + " does not belong to " + std::to_string(rows) +
-                  " rows");
+      throw Error("[act] " + std::string(name) + " does not belong to " + counted(rows, "row"));
     return given.to(bytes).contiguous();
   };
   step.is_first = is_first.defined() ? flags("is_first", is_first, {rows})
@@ -79,9 +79,8 @@ at::Tensor Actor::act(const std::vector<at::Tensor>& obs, const at::Tensor& mask
     rows_ = rows;
   }
   if (rows != rows_)
-    throw Error("[act] acted on " + std::to_string(rows_) +
-                " rows so far and remembers them, got " + std::to_string(rows) +
-                "; call reset() between");
+    throw Error("[act] acted on " + counted(rows_, "row") + " so far, which it remembers, got " +
+                std::to_string(rows) + "; call reset() between");
   const ActKey key{.seed = seed_, .purpose = Purpose::eval, .step = steps_};
   // on a device all rows at once, on the stream of who calls
   const int64_t block =

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/picture/canvas.h"
 
 namespace maglev::python {
@@ -121,8 +122,8 @@ void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Ten
 std::vector<at::Tensor> stored_columns(const EnvSpec& spec, const std::vector<at::Tensor>& given,
                                        at::Device device) {
   if (given.size() != spec.observations.size())
-    throw Error("[obs] expects " + std::to_string(spec.observations.size()) +
-                " columns of observations, got " + std::to_string(given.size()));
+    throw Error("[obs] expects " + counted(int64_t(spec.observations.size()), "column") +
+                " of observations, got " + std::to_string(given.size()));
   std::vector<at::Tensor> columns;
   for (size_t c = 0; c < given.size(); ++c)
     columns.push_back(column_of(spec.observations[c], given[c], device));

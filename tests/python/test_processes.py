@@ -355,8 +355,8 @@ def test_a_window_is_traced_in_all_of_them(engine, tmp_path):
     files = sorted(file.name for file in (run / "traces").glob("*.json.gz"))
     assert files == ["iter_2-3.json.gz", "iter_2-3.rank1.json.gz", "iter_5.json.gz", "iter_5.rank1.json.gz"]
     log = (run / "log.txt").read_text()
-    for window in ("2-3", "5"):
-        said = f"iterations {window} are traced in {run}/traces/iter_{window}.json.gz and {run}/traces/iter_{window}.rank1.json.gz\n"
+    for window, what in (("2-3", "iterations 2-3 are"), ("5", "iteration 5 is")):
+        said = f"{what} traced in {run}/traces/iter_{window}.json.gz and {run}/traces/iter_{window}.rank1.json.gz\n"
         assert said in log, log
     traces = [json.loads(gzip.decompress((run / "traces" / file).read_bytes())) for file in files[:2]]
     for trace in traces:

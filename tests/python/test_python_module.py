@@ -862,7 +862,7 @@ def test_a_recurrent_policy_remembers_its_rows(tmp_path):
     policy = run.policy(seed=1_000_003)
     envs = maglev.make("cartpole", 4, seed=1_000_003)
     assert first_returns(policy, envs) == run.evaluate(episodes=4)["returns"]
-    with pytest.raises(maglev.Error, match="remembers them, got 2; call reset"):
+    with pytest.raises(maglev.Error, match="which it remembers, got 2; call reset"):
         policy.act(torch.zeros(2, 4))
     policy.reset()
     assert policy.act(torch.zeros(2, 4)).shape == (2,)

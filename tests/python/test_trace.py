@@ -249,8 +249,8 @@ def test_a_window_that_cannot_come_is_told_before_training(engine, tmp_path):
     # 100 iterations
     train(engine, run, "trace.window=99-101,102-103,200", "train.warmup=1")
     log = (run / "log.txt").read_text()
-    for window in ("102-103", "200"):
-        told = f"no trace of iterations {window}, which trace.window asks for: with train.steps as it is iteration 100 is"
+    for window in ("iterations 102-103", "iteration 200"):
+        told = f"no trace of {window}, which trace.window asks for: with train.steps as it is iteration 100 is"
         assert log.count(told) == 1 and log.index(told) < log.index("warming up")
     assert [t for t in traces(run) if t.endswith("gz")] == ["iter_99-100.json.gz"]
 
@@ -285,7 +285,7 @@ def test_a_window_of_torchs_profiler_that_cannot_be_written_ends_with_the_window
     run = tmp_path / "run"
     train(engine, run, "trace.window=2,4", "trace.mode=full", f"trace.folder={tmp_path / 'file' / 'below'}")
     log = (run / "log.txt").read_text()
-    assert "no trace of iterations 2:" in log and "no trace of iterations 4:" in log
+    assert "no trace of iteration 2:" in log and "no trace of iteration 4:" in log
     assert "cannot begin" not in log
 
 

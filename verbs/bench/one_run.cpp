@@ -174,7 +174,7 @@ int one_run(const Arguments& arguments) {
   tell_unrest(bystanders);
   const TimingSummary step = summary_of(speed.step);
   const double iteration_s = step.median * double(speed.steps_per_iteration);
-  const std::string how = std::to_string(rounds) + " rounds, " + speed.device;
+  const std::string how = counted(rounds, "round") + ", " + speed.device;
   nlohmann::json beside = {{"settings", settings},
                            {"warmup_seconds", speed.warmup_s},
                            {"seconds_per_iteration", iteration_s},

@@ -127,7 +127,7 @@ Section machine_section(const System& system) {
     if (!gpu.capability.empty())
       gpus.text += ", capability " + gpu.capability + " (" +
                    known(precisions_of_capability(gpu.capability)) + ")";
-    if (gpu.lanes > 0) gpus.text += ", " + std::to_string(gpu.lanes) + " lanes";
+    if (gpu.lanes > 0) gpus.text += ", " + counted(gpu.lanes, "lane");
     if (gpu.busy >= 0) gpus.text += ", busy " + std::to_string(gpu.busy) + "%";
     if (!gpu.driver.empty()) gpus.text += ", driver " + gpu.driver;
   }
@@ -154,7 +154,7 @@ Section build_section(const Build& build) {
             build.torch +
                 (build.torch_cuda.empty() ? ", CPU only"
                                           : ", CUDA " + build.torch_cuda + " with " +
-                                                std::to_string(build.cuda_devices) + " device(s)") +
+                                                counted(build.cuda_devices, "device")) +
                 ", " + build.torch_kernels + " kernels"},
            {"device_code", build.device_code, build.device_code}}};
 }
@@ -263,8 +263,7 @@ Section traces_section(const std::string& lacks) {
 }
 
 Section measured_section(const Peaks& peaks, int threads, at::Device device) {
-  const std::string on =
-      threads == 1 ? " on 1 thread" : " on " + std::to_string(threads) + " threads";
+  const std::string on = " on " + counted(threads, "thread");
   Section section{
       "measured",
       {{"multiply_add_gflops", peaks.multiply_add_gflops,

@@ -45,8 +45,8 @@ std::string column_text(const ObsColumn& column) {
 std::string full_column_text(const ObsColumn& column) {
   std::string text = column_text(column);
   if (column.cells.bits > 0)
-    text += ", [" + joined(column.cells.grid) + "] cells of " + std::to_string(column.cells.bits) +
-            " bits, seen as " + std::to_string(column.cells.channels) + " channels";
+    text += ", [" + joined(column.cells.grid) + "] cells of " + counted(column.cells.bits, "bit") +
+            ", seen as " + counted(column.cells.channels, "channel");
   if (column.audience == Audience::critic) text += ", for the critic only";
   return text;
 }
@@ -60,9 +60,8 @@ std::string observations_text(const EnvSpec& spec) {
 
 std::string actions_text(const ActionSpec& action) {
   if (action.discrete()) {
-    const std::string heads = action.heads.size() == 1
-                                  ? std::to_string(action.heads[0]) + " choices"
-                                  : "choices [" + joined(action.heads) + "]";
+    const std::string heads = action.heads.size() == 1 ? counted(action.heads[0], "choice")
+                                                       : "choices [" + joined(action.heads) + "]";
     return heads + (action.masked ? ", masked" : "");
   }
   bool same = true;

@@ -266,9 +266,9 @@ void show(const std::string& what, const EvalResults& results, const EvalOptions
   print(results.table.text(probe_terminal(STDOUT_FILENO)));
   if (results.given_up > 0)
     std::printf(
-        "%ld episodes had not ended after %ld steps and do not count; "
-        "--steps N judges by steps instead\n",
-        long(results.given_up), long(options.longest_episode));
+        "%s had not ended after %ld steps and %s not count; --steps N judges by steps instead\n",
+        counted(results.given_up, "episode").c_str(), long(options.longest_episode),
+        results.given_up == 1 ? "does" : "do");
 }
 
 /// Whether the folder takes what was found out about its run, beside what was found out before.

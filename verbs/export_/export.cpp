@@ -123,8 +123,9 @@ std::string left_in_f32(const Quantized& made) {
 std::string int8_line(const Quantized& made, const onnx::Model& model) {
   const int64_t in_f32 = made.small + made.first + made.last;
   const double share = double(made.weights) / double(made.weights + made.f32_weights);
-  std::string line = printed("8 bits: %ld of %ld products, with %.0f %% of their weights",
-                             long(made.products), long(made.products + in_f32), 100 * share);
+  std::string line =
+      printed("8 bits: %ld of %s, with %.0f %% of their weights", long(made.products),
+              counted(made.products + in_f32, "product").c_str(), 100 * share);
   if (in_f32 > 0) line += "; of those in f32 " + left_in_f32(made);
   if (std::ranges::any_of(model.nodes, [](const auto& node) { return node.operation == "Conv"; }))
     line += "; convolutions are in f32";
@@ -140,8 +141,8 @@ Quantized put_in_int8(onnx::Model& model, const EnvSpec& spec) {
   if (made.products == 0)
     throw Error("[export] --int8 gains nothing here: it puts products of at least " +
                 std::to_string(kLeastQuantizedWeights) + " weights (128 x 128) in 8 bits, and of " +
-                std::to_string(made.small + made.first + made.last) + " products " +
-                left_in_f32(made) + "; leave out --int8");
+                counted(made.small + made.first + made.last, "product") + " " + left_in_f32(made) +
+                "; leave out --int8");
   model.metadata.push_back({"precision", "int8"});
   return made;
 }

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "base/core/printed.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/kernels/results.h"
 #include "verbs/table.h"
@@ -101,8 +102,8 @@ int print_gradients(const std::vector<KernelEntry>& kernels,
         failed += !check.ok();
       }
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\n" + std::to_string(cases) + " cases with gradients, " + std::to_string(failed) +
-        " failed\n" + without_cases(kernels, devices));
+  print("\n" + counted(cases, "case") + " with gradients, " + std::to_string(failed) + " failed\n" +
+        without_cases(kernels, devices));
   return failed > 0 ? 1 : 0;
 }
 

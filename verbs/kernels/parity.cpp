@@ -152,7 +152,7 @@ int print_parity(const std::vector<KernelEntry>& kernels, const std::vector<at::
         failed += !parity.ok;
       }
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\n" + std::to_string(cases) + " cases, " + std::to_string(failed) + " failed\n" +
+  print("\n" + counted(cases, "case") + ", " + std::to_string(failed) + " failed\n" +
         without_cases(kernels, devices));
   return failed > 0 ? 1 : 0;
 }

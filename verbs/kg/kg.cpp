@@ -124,10 +124,10 @@ int stats(const Arguments& arguments) {
               {"bound_fan_out", knowledge->bound_fan_out},
               {"notes", dataset.notes}};
 
-  const datalog::DatasetStats counted = datalog::stats_of(dataset, *knowledge);
-  const SplitRow rows[] = {{"train", &dataset.train, &dataset.train_depth, counted.train},
-                           {"valid", &dataset.valid, &dataset.valid_depth, counted.valid},
-                           {"test", &dataset.test, &dataset.test_depth, counted.test}};
+  const datalog::DatasetStats stats = datalog::stats_of(dataset, *knowledge);
+  const SplitRow rows[] = {{"train", &dataset.train, &dataset.train_depth, stats.train},
+                           {"valid", &dataset.valid, &dataset.valid_depth, stats.valid},
+                           {"test", &dataset.test, &dataset.test_depth, stats.test}};
   const Table splits = splits_table(rows, report);
   const Table predicates = predicates_table(program, *knowledge, rows, report);
 
@@ -136,9 +136,10 @@ int stats(const Arguments& arguments) {
     return 0;
   }
   const Terminal terminal = probe_terminal(STDOUT_FILENO);
-  std::printf("%s: %d constants, %d predicates, %d facts, %d rules of at most %d atoms\n",
-              dataset.name.c_str(), knowledge->constants, knowledge->predicates, knowledge->facts,
-              knowledge->rules, knowledge->longest_body);
+  print(dataset.name + ": " + counted(knowledge->constants, "constant") + ", " +
+        counted(knowledge->predicates, "predicate") + ", " + counted(knowledge->facts, "fact") +
+        ", " + counted(knowledge->rules, "rule") + " of at most " +
+        counted(knowledge->longest_body, "atom") + "\n");
   std::printf("a goal has at most %d children, one with a constant at most %d\n",
               knowledge->fan_out, knowledge->bound_fan_out);
   print_notes(dataset);
@@ -157,9 +158,10 @@ int make(const Arguments& arguments) {
   if (const auto given = arguments.integer("--seed", 0, INT64_MAX)) seed = uint64_t(*given);
   const Dataset dataset = datalog::make_dataset(name, seed);
   datalog::write_dataset(dataset, *folder, arguments.has("--overwrite"));
-  std::printf("%s holds %s: %zu facts, %zu rules, %zu, %zu and %zu queries\n", folder->c_str(),
-              name.c_str(), dataset.program.facts.size(), dataset.program.rules.size(),
-              dataset.train.size(), dataset.valid.size(), dataset.test.size());
+  std::printf("%s holds %s: %s, %s, %zu, %zu and %zu queries\n", folder->c_str(), name.c_str(),
+              counted(int64_t(dataset.program.facts.size()), "fact").c_str(),
+              counted(int64_t(dataset.program.rules.size()), "rule").c_str(), dataset.train.size(),
+              dataset.valid.size(), dataset.test.size());
   return 0;
 }
 
@@ -173,10 +175,10 @@ int mine(const Arguments& arguments) {
   const auto rules = datalog::mine_rules(dataset.program, options);
   if (rules.empty())
     throw Error("[" + dataset.name + "] bears out no rule: none is true of " +
-                std::to_string(options.support) + " pairs with confidence " +
+                counted(options.support, "pair") + " with confidence " +
                 decimal(options.confidence) + " among " +
-                std::to_string(dataset.program.facts.size()) +
-                " facts; ask for less with --support or --confidence");
+                counted(int64_t(dataset.program.facts.size()), "fact") +
+                "; ask for less with --support or --confidence");
   if (!file) {
     Table table({">support", ">of", ">confidence", ">PCA", "rule"});
     for (const datalog::MinedRule& mined : rules)
@@ -184,7 +186,7 @@ int mine(const Arguments& arguments) {
                  decimal(mined.rule.confidence), decimal(mined.pca_confidence()),
                  to_text(dataset.program, mined.rule)});
     print(table.text(probe_terminal(STDOUT_FILENO)));
-    std::printf("%zu rules\n", rules.size());
+    print(counted(int64_t(rules.size()), "rule") + "\n");
     return 0;
   }
   std::string text =
@@ -196,7 +198,7 @@ int mine(const Arguments& arguments) {
             "::" + to_text(dataset.program, mined.rule) + "  % " + std::to_string(mined.support) +
             " of " + std::to_string(mined.body) + ", PCA " + decimal(mined.pca_confidence()) + "\n";
   write_atomic(*file, text);
-  std::printf("%s holds %zu rules\n", file->c_str(), rules.size());
+  print(*file + " holds " + counted(int64_t(rules.size()), "rule") + "\n");
   return 0;
 }
 

@@ -126,9 +126,8 @@ Request request_of(const Arguments& arguments) {
 /// One player an agent; those not named are the environment's first scripted one, or random.
 std::vector<std::string> players_for(const EnvEntry& env, std::vector<std::string> names) {
   if (names.size() > size_t(env.agents))
-    throw Error("[play] " + std::string(env.name) + " has " + std::to_string(env.agents) +
-                (env.agents == 1 ? " player" : " players") + ", got " +
-                std::to_string(names.size()) + " names");
+    throw Error("[play] " + std::string(env.name) + " has " + counted(env.agents, "player") +
+                ", got " + counted(int64_t(names.size()), "name"));
   if (std::count(names.begin(), names.end(), "human") > 1)
     throw Error("[play] one human has room at one keyboard; name another player besides");
   names.resize(size_t(env.agents), env.bots.empty() ? "random" : env.bots.front().name);
@@ -136,8 +135,8 @@ std::vector<std::string> players_for(const EnvEntry& env, std::vector<std::strin
 }
 
 std::string result_of(const Match& match) {
-  std::string text = "episode " + std::to_string(match.episodes()) + ": " +
-                     std::to_string(match.steps()) + " steps";
+  std::string text =
+      "episode " + std::to_string(match.episodes()) + ": " + counted(match.steps(), "step");
   for (size_t a = 0; a < match.players().size(); ++a) {
     char value[64];
     std::snprintf(value, sizeof value, "%.2f", match.returns()[a]);
@@ -235,7 +234,7 @@ struct MovingPicture {
   }
   void finish() {
     animation->finish();
-    std::printf("recorded %s: %ld pictures, %.1f s\n", file.c_str(), long(pictures),
+    std::printf("recorded %s: %s, %.1f s\n", file.c_str(), counted(pictures, "picture").c_str(),
                 double(pictures) / double(fps));
   }
 };

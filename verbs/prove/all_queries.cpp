@@ -85,13 +85,13 @@ std::string answers_text(const datalog::Dataset& data, const AllAnswers& answers
   if (answers.may_need_more > 0)
     more = std::to_string(answers.may_need_more) + " more may need more steps: --depth " +
            std::to_string(answers.asked.depth + 1) + "\n";
-  const std::string speed = printed("%.3g s on %lld thread%s, %.3g queries/s\n", answers.seconds,
-                                    static_cast<long long>(answers.asked.threads),
-                                    answers.asked.threads == 1 ? "" : "s", total / answers.seconds);
+  const std::string speed =
+      printed("%.3g s on %s, %.3g queries/s\n", answers.seconds,
+              counted(answers.asked.threads, "thread").c_str(), total / answers.seconds);
   return data.name + ", " + answers.asked.splits + ": " +
          std::to_string(int64_t(answers.queries.size()) - count.back()) + " of " +
-         std::to_string(answers.queries.size()) + " queries are provable in at most " +
-         std::to_string(answers.asked.depth) + " steps" +
+         counted(int64_t(answers.queries.size()), "query", "queries") +
+         " are provable in at most " + counted(answers.asked.depth, "step") +
          (answers.asked.exclude_query ? ", none by itself\n" : "\n") + table.text(terminal) + more +
          speed;
 }

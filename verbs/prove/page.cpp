@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/core/markup.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 
 namespace maglev::verbs::prove {
@@ -156,8 +157,9 @@ std::string result_page(const Result& result) {
       query + "</title>\n<style>" + kStyle + "</style>\n</head>\n<body>\n<h1>" + query +
       "</h1>\n<div" + (result.proofs.empty() ? " class=\"bad\"" : "") + ">" +
       escaped(outcome_text(result)) + "</div>\n<div class=\"quiet\">" + escaped(result.data->name) +
-      ", " + std::to_string(program.facts.size()) + " facts, " +
-      std::to_string(program.rules.size()) + " rules; " + escaped(effort_text(result)) + "</div>\n";
+      ", " + counted(int64_t(program.facts.size()), "fact") + ", " +
+      counted(int64_t(program.rules.size()), "rule") + "; " + escaped(effort_text(result)) +
+      "</div>\n";
   const std::vector<std::string> reasons = reasons_of(result);
   if (!reasons.empty()) {
     page += "<ul>\n";

@@ -7,14 +7,6 @@ namespace maglev::verbs::prove {
 using datalog::Ended;
 using datalog::Strategy;
 
-namespace {
-
-std::string counted(int64_t count, const std::string& noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
-}  // namespace
-
 std::string query_text(const Result& result) {
   // variables of the query by their names: to_text has names for those below 0
   datalog::Atom atom = result.query.atom;
@@ -40,7 +32,8 @@ std::vector<std::string> reasons_of(const Result& result) {
   if (result.more || (!open && !result.proofs.empty())) return {};
   std::vector<std::string> reasons;
   if (r.ended == Ended::nodes)
-    reasons.push_back("the search ended at " + std::to_string(o.nodes) + " children (--nodes)");
+    reasons.push_back("the search ended at " + counted(o.nodes, "child", "children") +
+                      " (--nodes)");
   if (r.ended == Ended::seconds)
     reasons.push_back(printed("the search ended after %g s (--seconds)", o.seconds));
   if (r.too_deep)
@@ -69,10 +62,9 @@ std::vector<std::string> reasons_of(const Result& result) {
 std::string effort_text(const Result& result) {
   const datalog::SearchReport& r = result.report;
   const char* names[] = {"breadth first", "iterative deepening", "beam", "beam by the policy"};
-  return printed("%s: %lld goal%s resolved, %lld child%s, depth %d, %.3g ms",
-                 names[size_t(result.kind)], static_cast<long long>(r.goals),
-                 r.goals == 1 ? "" : "s", static_cast<long long>(r.children),
-                 r.children == 1 ? "" : "ren", r.depth + 1, 1e3 * result.seconds);
+  return names[size_t(result.kind)] + (": " + counted(r.goals, "goal")) + " resolved, " +
+         counted(r.children, "child", "children") +
+         printed(", depth %d, %.3g ms", r.depth + 1, 1e3 * result.seconds);
 }
 
 std::string bindings_text(const datalog::Program& program, const datalog::ProofNode& node) {

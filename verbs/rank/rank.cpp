@@ -241,8 +241,8 @@ Table figures_table(const Ranking& r, const std::vector<Scoring>& scorings,
 /// What whoever reads the figures must know of how they came about.
 void print_caveats(const Ranking& r, const Asked& asked, size_t shortlist) {
   if (shortlist > 0)
-    std::printf("%ld of %ld candidates tried: %.3g ms of proving a candidate of all\n",
-                long(r.tried), long(r.candidates), 1e3 * r.seconds / double(r.candidates));
+    std::printf("%ld of %s tried: %.3g ms of proving a candidate of all\n", long(r.tried),
+                counted(r.candidates, "candidate").c_str(), 1e3 * r.seconds / double(r.candidates));
   const bool drawn = std::ranges::any_of(r.questions, [&](const Question& q) {
     return asked.corruptions > 0 && int64_t(q.candidates.size()) > asked.corruptions;
   });
@@ -253,9 +253,10 @@ void print_caveats(const Ranking& r, const Asked& asked, size_t shortlist) {
         long(asked.corruptions));
   if (r.counts.dropped + r.counts.too_long > 0)
     std::printf(
-        "%ld successors found no room (env.successors), %ld goals were longer than "
-        "env.atoms (a setting of training): some proofs may be missing\n",
-        long(r.counts.dropped), long(r.counts.too_long));
+        "%s found no room (env.successors), %s longer than env.atoms (a setting of training): some "
+        "proofs may be missing\n",
+        counted(r.counts.dropped, "successor").c_str(),
+        counted(r.counts.too_long, "goal was", "goals were").c_str());
 }
 
 /// The weights of a joined score, of as many valid queries as are ranked, among candidates that are
@@ -285,9 +286,9 @@ std::string weights_text(const Weights& weights, const Ranking& r) {
   std::string text = "joined: log likelihood of the embedding";
   if (!r.fired.empty()) text += printed(" + %.4g rules", weights.rules);
   if (!r.trials.empty()) text += printed(" + %.4g proof", weights.proof);
-  return text +
-         printed(": weights of %ld questions of valid, of MRR %.3f (the embedding alone %.3f)",
-                 long(weights.questions), weights.mrr, weights.embedding_mrr);
+  return text + printed(": weights of %s of valid, of MRR %.3f (the embedding alone %.3f)",
+                        counted(weights.questions, "question").c_str(), weights.mrr,
+                        weights.embedding_mrr);
 }
 
 Json to_json(const Weights& weights, const Ranking& r) {
@@ -442,22 +443,20 @@ void print_figures(const RankedData& data, const Scorers& scorers, const Asked& 
                    const RankResult& result, const Table& table) {
   const Ranking& r = result.ranking;
   const std::string& graph = data.graph->dataset.name;
-  if (data.policy)
-    std::printf("%s on %s, step %ld: %zu questions, %ld candidates\n",
-                data.policy->experiment().algo().name, graph.c_str(),
-                long(data.policy->identity().step), r.questions.size(), long(r.candidates));
-  else
-    std::printf("%s: %zu questions, %ld candidates\n", graph.c_str(), r.questions.size(),
-                long(r.candidates));
+  const std::string ranked =
+      graph + (data.policy ? printed(", step %ld", long(data.policy->identity().step)) : "");
+  print((data.policy ? data.policy->experiment().algo().name + std::string(" on ") : "") + ranked +
+        ": " + counted(int64_t(r.questions.size()), "question") + ", " +
+        counted(r.candidates, "candidate") + "\n");
   print(table.text(probe_terminal(STDOUT_FILENO)));
   if (result.weights) std::printf("%s\n", weights_text(*result.weights, r).c_str());
   if (!result.why_unjoined.empty()) std::printf("%s\n", result.why_unjoined.c_str());
   if (data.policy)
     std::printf(
-        "%.3g ms a candidate tried, %ld of them different, %.1f steps each, %d threads%s\n",
+        "%.3g ms a candidate tried, %ld of them different, %.1f steps each, %s%s\n",
         result.tried_ms(), long(r.counts.tried),
         double(r.counts.steps) / double(std::max<int64_t>(1, r.counts.tried)),
-        scorers.pool.threads(),
+        counted(scorers.pool.threads(), "thread").c_str(),
         data.policy->placement().device.is_cpu() ? "" : (" beside " + data.device()).c_str());
   print_caveats(r, asked, scorers.shortlist);
 }
@@ -476,9 +475,8 @@ int rank_status(const RankResult& result, std::optional<double> most_ms) {
     if (result.ranking.left_out == 0)
       std::fprintf(stderr, "maglev: ended by a signal, before the joined score's weights\n");
     else
-      std::fprintf(stderr,
-                   "maglev: ended by a signal: %ld questions were not complete and are left out\n",
-                   long(result.ranking.left_out));
+      std::fprintf(stderr, "maglev: ended by a signal: %s not complete, and left out\n",
+                   counted(result.ranking.left_out, "question was", "questions were").c_str());
     return kEnded;
   }
   if (!most_ms || !(result.tried_ms() > *most_ms)) return 0;

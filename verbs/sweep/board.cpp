@@ -11,6 +11,7 @@
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
+#include "base/core/printed.h"
 #include "base/core/words.h"
 #include "engine/run/several_runs.h"
 #include "verbs/json_number.h"
@@ -136,7 +137,7 @@ RunRow sweep_row(const std::string& folder, const std::string& name) {
         row.status.return_mean = std::fmax(row.status.return_mean, real(json.at("score")));
       count_trial(trial + "/run", row);
     }
-    row.status.state = std::to_string(ended) + " of " + std::to_string(begun) + " trials ended";
+    row.status.state = std::to_string(ended) + " of " + counted(begun, "trial") + " ended";
   } catch (const Json::exception& e) {
     row.status.state = "unknown", row.status.message = e.what();
   } catch (const Error& e) {

@@ -33,19 +33,14 @@ std::string short_name(std::string name) {
 
 void heading(std::string& text, const std::string& title) { text += "\n" + title + "\n"; }
 
-// "1 thread", "2 threads"
-std::string number_of(uint64_t count, const std::string& thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
 // what the trace is, and why it may be wrong
 std::string head_text(const std::string& path, const Analysis& analysis, const Terminal& terminal) {
   const TraceOrigin& origin = analysis.origin;
   std::string text = path + ": " + time_text(double(analysis.wall));
-  if (analysis.iterations) text += ", " + number_of(analysis.iterations, "iteration");
-  text += ", " + number_of(analysis.spans, "span") + ", " +
-          number_of(analysis.threads.size(), "thread") + ", " +
-          number_of(analysis.devices.size(), "device") + "\n";
+  if (analysis.iterations) text += ", " + counted(int64_t(analysis.iterations), "iteration");
+  text += ", " + counted(int64_t(analysis.spans), "span") + ", " +
+          counted(int64_t(analysis.threads.size()), "thread") + ", " +
+          counted(int64_t(analysis.devices.size()), "device") + "\n";
   if (origin.ours)
     text += origin.algorithm + " on " + origin.environment + " (" + origin.run + "), " +
             origin.mode + ", recording took " + printed("%.3f s", origin.overhead_s) + "\n";
@@ -82,8 +77,7 @@ std::string count_text(const NamedSection& section, const std::vector<NamedTime>
   uint64_t calls = 0;
   for (const NamedTime& row : rows) calls += row.calls;
   std::string text = std::to_string(calls) + " " + section.counted + " of " +
-                     std::to_string(rows.size()) + " " + section.thing +
-                     (rows.size() == 1 ? "" : "s");
+                     counted(int64_t(rows.size()), section.thing);
   if (iterations) text += printed(", %.1f an iteration", double(calls) / double(iterations));
   return text;
 }
@@ -112,14 +106,14 @@ std::string named_table(const std::vector<NamedTime>& rows, const std::string& w
   return text;
 }
 
-double counted(const NamedTime& stage, std::string_view counter) {
+double count_of(const NamedTime& stage, std::string_view counter) {
   const auto place =
       std::find(maglev::trace::kCounters.begin(), maglev::trace::kCounters.end(), counter);
   return stage.counts[size_t(place - maglev::trace::kCounters.begin())];
 }
 std::string ratio(const NamedTime& stage, const char* part, const char* whole, double times) {
-  const double of = counted(stage, whole);
-  return of > 0 ? printed("%.2f", times * counted(stage, part) / of) : "-";
+  const double of = count_of(stage, whole);
+  return of > 0 ? printed("%.2f", times * count_of(stage, part) / of) : "-";
 }
 
 std::string processes_text(const Analysis& analysis, const Terminal& terminal) {
@@ -153,13 +147,13 @@ std::string stages_text(const Analysis& analysis, const Terminal& terminal) {
              [](const NamedTime& s) { return ratio(s, "branch_misses", "instructions", 1e3); }},
       Column{">on a processor",
              [](const NamedTime& s) {
-               const double ns = counted(s, "task_clock_ns");
+               const double ns = count_of(s, "task_clock_ns");
                return ns > 0 ? share_text(ns, double(s.total)) : std::string("-");
              }},
       Column{">faults",
-             [](const NamedTime& s) { return printed("%.0f", counted(s, "page_faults")); }},
+             [](const NamedTime& s) { return printed("%.0f", count_of(s, "page_faults")); }},
       Column{">switches",
-             [](const NamedTime& s) { return printed("%.0f", counted(s, "context_switches")); }}};
+             [](const NamedTime& s) { return printed("%.0f", count_of(s, "context_switches")); }}};
   std::vector<Column> columns;
   for (const Column& column : known)
     if (std::any_of(analysis.stages.begin(), analysis.stages.end(), [&](const NamedTime& stage) {

@@ -45,6 +45,9 @@ function rounded(number, digits) {
 /** 1200 as "1.2k"; null as "-". */
 export const short = (number) => rounded(number, 4);
 
+/** "1 run", "2 runs". */
+export const counted = (number, thing) => `${short(number)} ${thing}${number === 1 ? "" : "s"}`;
+
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"]];
 
 /** Seconds as "40 s", "3.5 min", "2 h". */

@@ -1,5 +1,5 @@
 // What a policy made of a step: actions, value, what it saw and what of that mattered, layers.
-import { axis_labels, colour, element, short } from "/page.js";
+import { axis_labels, colour, counted, element, short } from "/page.js";
 
 const VALUE_STEPS = 200;
 const VALUE_HEIGHT = 130;
@@ -200,7 +200,7 @@ function strip(layer) {
   const [raises, lowers, back] = [rgb("raises"), rgb("lowers"), rgb("raised")];
   const low = Math.min(...layer.values);
   const high = Math.max(...layer.values);
-  const what = layer.shape.length > 1 ? `${layer.shape[0]} channels of ${layer.shape.slice(1).join(" × ")}` : `${layer.shape[0]} units`;
+  const what = layer.shape.length > 1 ? `${counted(layer.shape[0], "channel")} of ${layer.shape.slice(1).join(" × ")}` : counted(layer.shape[0], "unit");
   const words = `${layer.name}: ${what}, ${short(low)} to ${short(high)}`;
   const of = (i) => mixed(back, layer.values[i] > 0 ? raises : lowers, Math.abs(layer.values[i]) / most);
   return [element("h3", {}, words), picture(layer.values.length, 1, of, "strip", words)];

@@ -1,5 +1,5 @@
 // The page of traces: chooses one, asks for boxes of the view, finds names, and lists self times.
-import { ask, element, repeat, short } from "/page.js";
+import { ask, counted, element, repeat, short } from "/page.js";
 import { Flame, time } from "/flame.js";
 
 const REST_MS = 60; // a view that rests so long is asked for
@@ -122,7 +122,7 @@ async function searched() {
   if (!find || !question) return;
   try {
     const { spans, total } = await ask("/api/find", { ...question, find });
-    if (find === $("find").value) $("found").textContent = spans ? `${short(spans)} spans, ${time(total)}` : "no span of that name";
+    if (find === $("find").value) $("found").textContent = spans ? `${counted(spans, "span")}, ${time(total)}` : "no span of that name";
     $("next").disabled = !spans;
   } catch (error) {
     tell(error);
@@ -158,7 +158,7 @@ async function show_trace(run, name) {
     }
     question = asked;
     flame.show(trace);
-    const about = [time(trace.length), `${short(trace.spans)} spans`, `${trace.tracks.filter((t) => t.rows).length} threads`];
+    const about = [time(trace.length), counted(trace.spans, "span"), counted(trace.tracks.filter((t) => t.rows).length, "thread")];
     if (trace.about.algorithm) about.unshift(`${trace.about.algorithm} on ${trace.about.environment}`);
     if (trace.about.dropped) about.push(`${trace.about.dropped} dropped`);
     if (trace.about.counters && trace.about.counters !== "counted") about.push(trace.about.counters.split(";")[0]);

@@ -1,5 +1,5 @@
 // The page of maglev watch: asks for runs and curves, and draws what changed.
-import { NoAnswer, ask, colour, element, repeat } from "/page.js";
+import { NoAnswer, ask, colour, counted, element, repeat } from "/page.js";
 import { RunCurves, curves_of, extent, groups_of } from "/curves.js";
 import { Panels, draw_times } from "/panels.js";
 import { RunList } from "/runs.js";
@@ -103,7 +103,7 @@ async function update_list() {
     }
     list.set(runs);
     const training = runs.filter((run) => run.state === "running").length;
-    say(`${runs.length} ${runs.length === 1 ? "run" : "runs"}, ${training} training`, false);
+    say(`${counted(runs.length, "run")}, ${training} training`, false);
     if (!listed) {
       listed = true;
       update_curves();
