@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 #include "base/datalog/countries.h"
 #include "base/datalog/family.h"
 #include "base/datalog/knowledge.h"
@@ -66,15 +67,11 @@ constexpr SplitFile kSplits[] = {{"train", &Dataset::train, &Dataset::train_dept
                                  {"valid", &Dataset::valid, &Dataset::valid_depth},
                                  {"test", &Dataset::test, &Dataset::test_depth}};
 
-std::string count_of(int64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
 void note_repeated(Dataset& dataset, const std::string& file, int64_t repeated) {
   if (repeated)
     dataset.notes.push_back(file + ": " +
-                            count_of(repeated, "line repeats another and is left out",
-                                     "lines repeat others and are left out"));
+                            counted(repeated, "line repeats another and is left out",
+                                    "lines repeat others and are left out"));
 }
 
 void expect_files(const std::string& folder) {
@@ -164,9 +161,9 @@ Dataset read_folder(const std::string& folder) {
     const RuleFile rules = read_rules(file("rules.txt"), dataset.program);
     note_repeated(dataset, "rules.txt", rules.repeated);
     if (rules.without_body)
-      dataset.notes.push_back("rules.txt: " + count_of(rules.without_body,
-                                                       "rule has no body and is left out",
-                                                       "rules have no body and are left out"));
+      dataset.notes.push_back("rules.txt: " + counted(rules.without_body,
+                                                      "rule has no body and is left out",
+                                                      "rules have no body and are left out"));
     expect_predicates(dataset.program, rules);
   } else {
     dataset.notes.push_back("no rules.txt: nothing but facts can be proved");

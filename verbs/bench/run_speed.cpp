@@ -6,6 +6,7 @@
 
 #include "base/config/choice.h"
 #include "base/core/clock.h"
+#include "base/core/printed.h"
 #include "engine/device/device.h"
 #include "engine/host/machine.h"
 #include "engine/train/fastest_precision.h"
@@ -64,8 +65,7 @@ RunSpeed measure_run(Experiment& experiment, int rounds, double seconds) {
       .step = {.suite = "run",
                .name = std::string(experiment.algo().name) + "_" + experiment.env().name},
       .warmup_s = warmup_s,
-      .device = placement.device.str() + ", " + std::to_string(placement.threads) +
-                (placement.threads == 1 ? " thread, " : " threads, ") +
+      .device = placement.device.str() + ", " + counted(placement.threads, "thread") + ", " +
                 name_of(placement.precision)};
   for (int r = 0; r < rounds; ++r) {
     const int64_t first = trainer.step();

@@ -41,9 +41,7 @@ TEST(Kg, what_is_made_is_read_again_and_not_overwritten) {
   const std::string folder = test_folder() + "/kg";
   output_of({"make", "countries_s2", "--out", folder, "--seed", "4"});
   EXPECT_EQ(datalog::open_dataset(folder).train, datalog::make_dataset("countries_s2", 4).train);
-  EXPECT_TRUE(contains(error_of([&] {
-                         entry().run({"make", "countries_s2", "--out", folder});
-                       }),
+  EXPECT_TRUE(contains(error_of([&] { entry().run({"make", "countries_s2", "--out", folder}); }),
                        "--overwrite"));
   output_of({"make", "countries_s2", "--out", folder, "--overwrite"});
   EXPECT_TRUE(contains(error_of([] { entry().run({"make", "family"}); }), "--out DIR is missing"));
@@ -53,18 +51,16 @@ TEST(Kg, a_runs_folder_is_not_made_a_graph) {
   const std::string folder = test_folder() + "/run";
   std::filesystem::create_directories(folder);
   write_atomic(folder + "/run.json", "{}");
-  EXPECT_TRUE(contains(error_of([&] {
-                         entry().run({"make", "countries_s2", "--out", folder, "--overwrite"});
-                       }),
-                       "holds a run"));
+  EXPECT_TRUE(contains(
+      error_of([&] { entry().run({"make", "countries_s2", "--out", folder, "--overwrite"}); }),
+      "holds a run"));
   EXPECT_FALSE(path_exists(folder + "/train.txt"));
 }
 
 TEST(Kg, facts_that_bear_out_no_rule_leave_no_file) {
   const std::string file = test_folder() + "/none.txt";
-  const std::string error = error_of([&] {
-    entry().run({"mine", "countries_s1", "--support", "1000000", "--out", file});
-  });
+  const std::string error = error_of(
+      [&] { entry().run({"mine", "countries_s1", "--support", "1000000", "--out", file}); });
   EXPECT_TRUE(contains(error, "bears out no rule")) << error;
   EXPECT_TRUE(contains(error, "--support")) << error;
   EXPECT_FALSE(path_exists(file));
@@ -77,20 +73,14 @@ TEST(Kg, mined_rules_are_read_again) {
   datalog::Program program;
   EXPECT_EQ(datalog::read_rules(file, program).places.size(), 36u);
   EXPECT_TRUE(contains(output_of({"mine", "family", "--per-head", "3"}), "36 rules"));
-  EXPECT_TRUE(contains(error_of([&] {
-                         entry().run({"mine", "family", "--out", file});
-                       }),
+  EXPECT_TRUE(contains(error_of([&] { entry().run({"mine", "family", "--out", file}); }),
                        "is there already"));
-  EXPECT_TRUE(contains(error_of([] {
-                         entry().run({"mine", "family", "--confidence", "2"});
-                       }),
+  EXPECT_TRUE(contains(error_of([] { entry().run({"mine", "family", "--confidence", "2"}); }),
                        "must be a number from 0 to 1, got '2'"));
 }
 
 TEST(Kg, an_unknown_command_is_answered_with_a_near_one) {
-  EXPECT_EQ(error_of([] {
-              entry().run({"stat", "family"});
-            }),
+  EXPECT_EQ(error_of([] { entry().run({"stat", "family"}); }),
             "[kg] unknown command 'stat'; did you mean stats?");
   EXPECT_TRUE(contains(output_of({"--help"}), "maglev kg mine <data>"));
 }

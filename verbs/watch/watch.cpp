@@ -63,8 +63,7 @@ int run(const std::vector<std::string>& words) {
       {.host = arguments.value("--host").value_or("127.0.0.1"),
        .port = int(arguments.integer("--port", 0, 65535).value_or(kPort))},
       [&](const HttpRequest& request) { return answer_of(request, library, curves, traces); });
-  const size_t runs = library.runs().size();
-  std::printf("%zu %s at %s (Ctrl-C ends it)\n", runs, runs == 1 ? "run" : "runs",
+  std::printf("%s at %s (Ctrl-C ends it)\n", counted(int64_t(library.runs().size()), "run").c_str(),
               server.url().c_str());
   std::fflush(stdout);
   while (leave.signal() == 0) std::this_thread::sleep_for(kLookForSignal);
