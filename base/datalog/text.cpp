@@ -4,6 +4,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/printed.h"
 
 namespace maglev::datalog {
 namespace {
@@ -130,8 +131,7 @@ TextAtom Line::take_atom() {
   expect(")", "',' or ')' in the arguments of " + atom.predicate +
                   " (a name with blanks or signs is written in quotes)");
   if (arguments != 2)
-    complain(atom.place, "predicate " + atom.predicate + " with " + std::to_string(arguments) +
-                             (arguments == 1 ? " argument" : " arguments") +
+    complain(atom.place, "predicate " + atom.predicate + " with " + counted(arguments, "argument") +
                              ", where every one has 2");
   return atom;
 }

@@ -48,8 +48,7 @@ std::string over_seeds_text(const nlohmann::json& results) {
   for (const nlohmann::json& row : results) {
     text += row.at("actions").get<std::string>();
     if (row.contains("against")) text += " against " + row.at("against").get<std::string>();
-    const int64_t seeds = row.at("seeds");
-    text += " over " + std::to_string(seeds) + (seeds == 1 ? " seed: " : " seeds: ");
+    text += " over " + counted(row.at("seeds"), "seed") + ": ";
     if (!row.contains("return_mean")) {
       text += "no episode ended\n";
       continue;

@@ -370,8 +370,7 @@ std::string how_it_was_made(const StudyRequest& request, const std::vector<ArmRe
   }
   const std::string steps =
       (least < most ? std::to_string(least) + " to " : "") + std::to_string(most);
-  return "PPO, " + std::to_string(request.seeds) +
-         (request.seeds == 1 ? " training seed" : " training seeds") + " an arm, " + steps +
+  return "PPO, " + counted(request.seeds, "training seed") + " an arm, " + steps +
          " steps each. Then " + judged_how(request.protocol) +
          " A scripted player is not trained: its seeds are of worlds alone. Actions are sampled "
          "unless it is said otherwise.";

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/web/files.h"
 #include "base/web/server.h"
 #include "verbs/arguments.h"
