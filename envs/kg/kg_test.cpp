@@ -783,5 +783,24 @@ TEST(Kg, shapes_rewards_by_the_difference_of_potentials) {
   EXPECT_GT(ends, 20);
 }
 
+TEST(KgPicture, a_long_goal_goes_on_below_from_one_atom_to_the_next) {
+  EXPECT_EQ(kg::wrapped("0 mother(a,b) father(b,c)", 15),
+            (Texts{"0 mother(a,b)", "  father(b,c)"}));
+  EXPECT_EQ(kg::wrapped("0 mother(a,b)", 13), Texts{"0 mother(a,b)"});
+  EXPECT_EQ(kg::wrapped("abcdefgh", 4), (Texts{"abcd", "  ef", "  gh"}));
+}
+
+TEST(KgPicture, letters_become_smaller_before_rows_are_left_out) {
+  const auto page_of = [](int count) {
+    return kg::page_of(std::vector<kg::Line>(size_t(count), {"aunt(a,b)", kg::kGoal}), 1200, 1000);
+  };
+  EXPECT_EQ(page_of(20).dot, 3);
+  EXPECT_EQ(page_of(49).dot, 2);
+  EXPECT_EQ(page_of(49).rows.size(), 49u);
+  const kg::Page cut = page_of(51);
+  ASSERT_EQ(cut.rows.size(), 49u);
+  EXPECT_EQ(cut.rows.back().text, "and 3 more rows");
+}
+
 }  // namespace
 }  // namespace maglev
