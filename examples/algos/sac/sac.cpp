@@ -38,11 +38,12 @@ struct Options {
   void describe(OptionTable& t) {
     t.add("hidden", hidden, "units of both hidden layers", {.min = 1, .max = 65536});
     t.add("batch", batch, "transitions an update", {.min = 1, .max = 1e6});
-    t.add("capacity", capacity, "rows of the replay", {.min = 1, .unit = "rows"});
+    t.add("capacity", capacity, "rows of the replay",
+          {.min = 1, .unit = "rows", .collecting = true});
     t.add("first_steps", first_steps, "steps of random actions before the first update",
-          {.min = 0, .unit = "steps"});
+          {.min = 0, .unit = "steps", .collecting = true});
     t.add("updates_per_step", updates_per_step, "updates an environment step",
-          {.min = 0, .max = 100});
+          {.min = 0, .max = 100, .collecting = true});
     t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
     t.add("gamma", gamma, "discount", {.min = 0, .max = 1});
     t.add("tau", tau, "share by which target networks follow an update", {.min = 0, .max = 1});
