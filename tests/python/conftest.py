@@ -56,10 +56,10 @@ def one_beside(tmp_path_factory):
 
 
 def runner(program):
-    """run("train", "ppo", ..., timeout_s=60) gives the finished process."""
+    """run("train", "ppo", ...) gives the finished process; what takes longer than timeout_s hangs."""
     assert program.exists(), f"{program} is not built: run ./maglev build"
 
-    def run(*arguments, timeout_s=120, **options):
+    def run(*arguments, timeout_s=600, **options):
         return subprocess.run(
             [program, *map(str, arguments)],
             stdin=subprocess.DEVNULL,
@@ -97,6 +97,14 @@ def newest_manifest(run):
     """Of the checkpoint a run saved last."""
     manifests = [json.loads(path.read_text()) for path in run.glob("checkpoints/step_*/manifest.json")]
     return max(manifests, key=lambda m: m["sequence"])
+
+
+@pytest.fixture
+def gate(tmp_path):
+    """What keeps a run from going on; skips where there is no Gymnasium."""
+    from waiting import Gate
+
+    return Gate(tmp_path / "gate")
 
 
 @pytest.fixture

@@ -282,6 +282,22 @@ class Waits(Echo):
         return super().step(action)
 
 
+class Gate(Echo):
+    """Goes on behind its tenth step only once the file is there; that it waits, it says in a file of its own beside."""
+
+    def __init__(self, file):
+        super().__init__()
+        self.file, self.steps = file, 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps > 10 and not os.path.exists(self.file):
+            open(f"{self.file}.{os.getpid()}", "w").close()
+            while not os.path.exists(self.file):
+                time.sleep(0.01)
+        return super().step(action)
+
+
 class Leaving(Echo):
     """Writes down that it was closed; has an opinion of how fast it is looked at."""
 

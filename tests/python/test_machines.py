@@ -8,7 +8,8 @@ import subprocess
 
 import pytest
 from conftest import ENGINE, HOME
-from test_processes import REPLAYED, alive, checkpoints, children_of, hashes_of, rows_of, wait_for
+from test_processes import REPLAYED, alive, checkpoints, children_of, hashes_of, rows_of
+from waiting import LONG_S, ask_twice, wait_for
 
 STEPS = 16 * 16 * 4
 PPO = [
@@ -64,7 +65,7 @@ class Machines:
         leader, address = self.lead(*words, f"machines={machines}")
         others = [self.start("join", address) for _ in range(machines - 1)]
         for program in [leader, *others]:
-            _, error = program.communicate(timeout=120)
+            _, error = program.communicate(timeout=LONG_S)
             assert program.returncode == 0, error
         # what was given to the others is theirs for as long as they read it
         for where in self.folder.glob("machine*/tmp"):
@@ -126,7 +127,7 @@ def begun(machines, run, *words):
     words = ["--bare", "--sinks", "jsonl", "train.steps=500000000", "train.save_every=20000", *words]
     leader, address = machines.lead("ppo", "cartpole", *words, "processes=4", "machines=2", "threads=2", "--out", run)
     other = machines.start("join", address)
-    wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)
+    wait_for(lambda: len(checkpoints(run)) > 1, leader)
     return leader, other
 
 
@@ -135,7 +136,7 @@ def processes_of(*programs):
 
 
 def ended(program):
-    output, error = program.communicate(timeout=60)
+    output, error = program.communicate(timeout=LONG_S)
     return program.returncode, output, error
 
 
@@ -144,8 +145,8 @@ def test_the_first_one_is_asked_to_stop_and_all_end_well(machines, tmp_path, how
     leader, other = begun(machines, tmp_path / "run")
     every = processes_of(leader, other)
     # a batch system tells all of them, some twice
-    for program in (other, leader, other):
-        program.send_signal(how)
+    leader.send_signal(how)
+    ask_twice(other.pid, how)
     code, _, error = ended(leader)
     assert json.loads((tmp_path / "run" / "run.json").read_text())["state"] == "stopped", error
     code, output, error = ended(other)

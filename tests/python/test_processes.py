@@ -1,5 +1,6 @@
 """Several processes that share a run learn what one does: each has a part of the environments."""
 
+import contextlib
 import gzip
 import json
 import os
@@ -11,6 +12,7 @@ import time
 import numpy as np
 import pytest
 from conftest import ENGINE, HOME, skip_without_library
+from waiting import LONG_S, wait_for
 
 STEPS = 16 * 16 * 6
 COMMON = [
@@ -101,27 +103,19 @@ def start():
         leader.communicate()
 
 
-def wait_for(condition, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it never came to that")
-
-
 def children_of(pid):
-    return [
-        int(p)
-        for task in os.listdir(f"/proc/{pid}/task")
-        for p in open(f"/proc/{pid}/task/{task}/children").read().split()
-    ]
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        # a thread may end meanwhile
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, open(f"/proc/{pid}/task/{task}/children").read().split())
+    return found
 
 
 def alive(pid):
     try:
         return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
@@ -338,16 +332,21 @@ def test_states_of_a_dataset_go_on_in_more_or_fewer(engine, tmp_path, before, af
 
 
 def test_a_stop_between_updates_is_one_of_all(start, tmp_path):
-    run = tmp_path / "run"
     # thousands of updates are due at once, and the rest of them is left for later
     words = [w for w in REPLAYED["tdmpc2"] if not w.startswith("tdmpc2.updates")]
-    leader = start(run, *words, "env.count=8", "tdmpc2.updates_per_step=1000", algo="tdmpc2", env="pendulum")
-    wait_for(lambda: (run / "run.json").exists())
-    time.sleep(2)
-    leader.send_signal(signal.SIGINT)
-    _, error = leader.communicate(timeout=60)
-    assert json.loads((run / "run.json").read_text())["state"] == "stopped", error
-    assert hashes_of(checkpoints(run)[-1])["integers"]["trainer.owed_updates"] > 0
+    for seconds in (2, 20, 200):
+        run = tmp_path / f"after_{seconds}"
+        leader = start(run, *words, "env.count=8", "tdmpc2.updates_per_step=1000", algo="tdmpc2", env="pendulum")
+        wait_for(lambda: checkpoints(run), leader)
+        time.sleep(seconds)
+        leader.send_signal(signal.SIGINT)
+        _, error = leader.communicate(timeout=LONG_S)
+        assert json.loads((run / "run.json").read_text())["state"] == "stopped", error
+        owed = hashes_of(checkpoints(run)[-1])["integers"]["trainer.owed_updates"]
+        # on a slow machine there may have been none to make yet
+        if owed:
+            break
+    assert owed > 0
 
 
 def test_a_window_is_traced_in_all_of_them(engine, tmp_path):
@@ -393,10 +392,10 @@ def test_a_window_that_is_cut_short_or_leaps_is_the_same_in_all(engine, tmp_path
 def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, start, tmp_path):
     run = tmp_path / "run"
     leader = start(run, "train.steps=500000000", "train.save_every=20000")
-    wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)
+    wait_for(lambda: len(checkpoints(run)) > 1, leader)
     (other,) = children_of(leader.pid)
     os.kill(other, signal.SIGKILL)
-    _, error = leader.communicate(timeout=60)
+    _, error = leader.communicate(timeout=LONG_S)
     assert leader.returncode == 2
     assert "process 1 of the run ended: signal 9" in error
     status = json.loads((run / "run.json").read_text())
@@ -410,13 +409,13 @@ def test_one_that_is_killed_ends_the_run_which_can_be_resumed(engine, start, tmp
 def test_none_is_left_when_the_first_ends(start, tmp_path, how):
     run = tmp_path / "run"
     leader = start(run, "train.steps=500000000", "train.save_every=20000")
-    wait_for(lambda: run.exists() and len(checkpoints(run)) > 1)
+    wait_for(lambda: len(checkpoints(run)) > 1, leader)
     (other,) = children_of(leader.pid)
     # a terminal or a batch system may tell all of them
     if how == signal.SIGTERM:
         os.kill(other, how)
     leader.send_signal(how)
-    leader.communicate(timeout=60)
+    leader.communicate(timeout=LONG_S)
     wait_for(lambda: not alive(other))
     if how != signal.SIGKILL:
         assert json.loads((run / "run.json").read_text())["state"] == "stopped"

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from conftest import ENGINE, HOME, newest_manifest
+from waiting import LONG_S, wait_for
 
 # every environment, with what makes state: normalisers, PopArt, schedules, several threads, what is
 # remembered
@@ -61,27 +62,28 @@ COMMON = [
 ]
 
 
-def start(*arguments):
+def start(*arguments, env=None):
     return subprocess.Popen(
         [ENGINE, "train", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "MAGLEV_HOME": str(HOME)},
+        env={**os.environ, "MAGLEV_HOME": str(HOME), **(env or {})},
         # tests that run under nohup ignore it, and so would what they start
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
 
 
-def wait_for_checkpoints(run, count, process, timeout_s=60):
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if len(list((run / "checkpoints").glob("step_*/manifest.json"))) >= count:
-            return
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.005)
-    raise AssertionError("no checkpoint appeared")
+def wait_for_checkpoints(run, count, process):
+    wait_for(lambda: len(list((run / "checkpoints").glob("step_*/manifest.json"))) >= count, process)
+
+
+def killed(engine, operation, *arguments):
+    """Ends a run as SIGKILL does, where it is about to rename a file: before step 640 for the 11th time, and four or so
+    times more for each checkpoint."""
+    done = engine("train", *arguments, env={"MAGLEV_FAULT": f"rename:EXIT:{operation}"})
+    assert done.returncode == 128 + signal.SIGKILL, done.stderr
 
 
 def metric_rows(run):
@@ -98,10 +100,7 @@ def test_killed_and_resumed_equals_unbroken(env, engine, tmp_path):
     done = engine("train", *arguments, "--out", whole)
     assert done.returncode == 0, done.stderr
 
-    process = start(*arguments, "--out", broken)
-    wait_for_checkpoints(broken, 3, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed(engine, 20, *arguments, "--out", broken)
     at_kill = newest_manifest(broken)["identity"]["step"]
     assert 0 < at_kill < STEPS, "the kill must come in the middle of the run"
 
@@ -117,19 +116,13 @@ def test_a_chain_of_kills_ends_as_the_unbroken_run(engine, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ["ppo", "cartpole", *COMMON, *CASES["cartpole"]]
     assert engine("train", *arguments, "--out", whole).returncode == 0
-    process = start(*arguments, "--out", broken)
-    for count in (2, 4, 6):
-        step_before = 0 if count == 2 else newest_manifest(broken)["identity"]["step"]
-        deadline = time.monotonic() + 60
-        while process.poll() is None and time.monotonic() < deadline:
-            manifests = list((broken / "checkpoints").glob("step_*/manifest.json"))
-            if manifests and newest_manifest(broken)["identity"]["step"] > step_before:
-                break
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process = start("--resume", broken, "--sinks", "jsonl")
-    assert process.wait(timeout=120) == 0, process.stderr.read()
+    steps = [0]
+    for begin in (arguments + ["--out", broken], *2 * [["--resume", broken, "--sinks", "jsonl"]]):
+        killed(engine, 14, *begin)
+        steps.append(newest_manifest(broken)["identity"]["step"])
+    assert steps == sorted(set(steps)) and steps[-1] < STEPS, steps
+    done = engine("train", "--resume", broken, "--sinks", "jsonl")
+    assert done.returncode == 0, done.stderr
     assert newest_manifest(whole)["state_hash"] == newest_manifest(broken)["state_hash"]
 
 
@@ -137,10 +130,7 @@ def test_rows_are_those_of_the_unbroken_run_where_saves_fall_between_them(engine
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ["ppo", "cartpole", *COMMON, "train.log_every=1600", "train.save_every=640"]
     assert engine("train", *arguments, "--out", whole).returncode == 0
-    process = start(*arguments, "--out", broken)
-    wait_for_checkpoints(broken, 3, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed(engine, 20, *arguments, "--out", broken)
     assert newest_manifest(broken)["identity"]["step"] % 1600 != 0
     assert engine("train", "--resume", broken, "--sinks", "jsonl").returncode == 0
     assert metric_rows(whole) == metric_rows(broken)
@@ -309,10 +299,7 @@ def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     arguments = ["ppo", "cartpole", *COMMON, "train.eval_every=1280", "train.eval_episodes=40"]
     assert engine("train", *arguments, "--out", whole).returncode == 0
-    process = start(*arguments, "--out", broken)
-    wait_for_checkpoints(broken, 4, process)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    killed(engine, 30, *arguments, "--out", broken)
     assert engine("train", "--resume", broken, "--sinks", "jsonl").returncode == 0
 
     def evaluations(run):
@@ -325,18 +312,15 @@ def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):
 
 def test_a_signal_during_the_last_evaluation_leaves_it_to_a_resume(engine, tmp_path):
     run = tmp_path / "run"
-    words = ["train", "ppo", "cartpole", *COMMON, f"train.eval_every={STEPS}", "train.eval_episodes=300000"]
-    words += ["env.max_steps=30"]
-    environment = {**os.environ, "MAGLEV_HOME": str(HOME)}
-    process = subprocess.Popen([ENGINE, *words, "--out", run], env=environment)
-    deadline = time.monotonic() + 60
-    while not list((run / "checkpoints").glob(f"step_*{STEPS}")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    time.sleep(0.1)
+    # more steps than anybody waits for
+    endless = [f"train.eval_every={STEPS}", "train.eval_episodes=1000000", "train.eval_env=max_steps=1000000"]
+    process = start("ppo", "pendulum", *COMMON, *endless, "--out", run)
+    wait_for(lambda: list((run / "checkpoints").glob(f"step_*{STEPS}")), process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=60) == 130
+    assert process.wait(LONG_S) == 130
     assert json.loads((run / "run.json").read_text())["state"] == "stopped"
-    assert engine("train", "--resume", run, "--sinks", "jsonl").returncode == 0
+    done = engine("train", "--resume", run, "--sinks", "jsonl", "train.eval_episodes=5", "train.eval_env=")
+    assert done.returncode == 0, done.stderr
     assert json.loads((run / "run.json").read_text())["state"] == "finished"
     assert len(json.loads((run / "checkpoints" / "evaluations.json").read_text())) == 1
 
@@ -366,10 +350,9 @@ def test_a_run_ends_where_the_return_it_was_asked_for_is_reached(evaluated, engi
 def test_a_signal_saves_and_leaves(number, engine, tmp_path):
     run = tmp_path / "run"
     process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "--out", run)
-    wait_for_checkpoints(run, 1, process)
-    time.sleep(0.3)
+    wait_for_checkpoints(run, 2, process)
     process.send_signal(number)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     status = json.loads((run / "run.json").read_text())
     assert status["state"] == "stopped"
     assert f" signal {int(number)} (" in (run / "log.txt").read_text()
@@ -395,24 +378,23 @@ def test_one_request_may_come_as_two_signals(engine, tmp_path):
     assert json.loads((run / "run.json").read_text())["state"] == "stopped"
 
 
-def test_what_a_signal_waits_for_is_said_at_once_and_another_leaves_at_once(engine, tmp_path):
+def test_what_a_signal_waits_for_is_said_at_once_and_another_leaves_at_once(engine, gate, tmp_path):
     run = tmp_path / "run"
-    # an iteration of minutes
-    long = ["train.steps=1000000000", "env.count=64", "ppo.rollout=16384", "ppo.epochs=1000"]
-    process = start("ppo", "cartpole", *COMMON, *long, "--out", run)
-    wait_for_checkpoints(run, 1, process)
+    process = start(*gate.words, "--bare", "--sinks", "jsonl", "--out", run, env=gate.env)
     # before its first iteration it would be gone at once
-    time.sleep(1)
+    gate.wait_for(1, process)
     process.send_signal(signal.SIGTERM)
     said = process.stderr.readline()
     assert said.startswith("maglev: asked to stop: this iteration ends first"), said
     assert process.poll() is None
+    # two that come together are one
     time.sleep(0.6)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+    assert process.wait(LONG_S) == 128 + signal.SIGTERM
     # what was saved is there
     assert newest_manifest(run)["identity"]["step"] == 0
-    done = engine("eval", run, "--episodes", "1")
+    gate.open()
+    done = engine("eval", run, "--episodes", "1", env=gate.env)
     assert done.returncode == 0, done.stderr
 
 
@@ -421,12 +403,11 @@ def test_a_signal_to_save_saves_and_goes_on(engine, tmp_path):
     endless = ["train.steps=1000000000", "train.save_every=1000000000"]
     process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
     wait_for_checkpoints(run, 1, process)
-    time.sleep(0.3)
     process.send_signal(signal.SIGUSR1)
     wait_for_checkpoints(run, 2, process)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
 
 
 @pytest.mark.parametrize("reader", ["gone", "asleep"])
@@ -449,13 +430,9 @@ def test_output_that_nobody_reads_neither_ends_nor_stops_a_run(reader, tmp_path)
     def saved():
         return max(p.name for p in (run / "checkpoints").glob("step_*"))
 
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline and saved() < "step_000000012800":
-        assert process.poll() is None
-        time.sleep(0.05)
-    assert saved() >= "step_000000012800", "it stopped"
+    wait_for(lambda: saved() >= "step_000000012800", process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     assert json.loads((run / "run.json").read_text())["state"] == "stopped"
 
 
@@ -479,7 +456,7 @@ def test_a_folder_that_goes_away_is_made_anew_and_said_aloud(fate, engine, tmp_p
     process.send_signal(signal.SIGCONT)
     wait_for_checkpoints(run, 2, process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     message = json.loads((run / "run.json").read_text())["message"]
     assert ("deleted" if fate == "deleted" else str(elsewhere)) in message
     assert metric_rows(run)
@@ -497,14 +474,11 @@ def test_a_folder_whose_place_is_taken_ends_no_run(engine, tmp_path):
     process.send_signal(signal.SIGCONT)
     rows = elsewhere / "metrics.jsonl"
     there = rows.read_text().count("\n")
-    deadline = time.monotonic() + 60
-    while rows.read_text().count("\n") < there + 8 and time.monotonic() < deadline:
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.05)
+    wait_for(lambda: rows.read_text().count("\n") >= there + 8, process)
     run.unlink()
     wait_for_checkpoints(run, 1, process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     assert str(elsewhere) in json.loads((run / "run.json").read_text())["message"]
 
 
@@ -518,10 +492,10 @@ def test_a_run_whose_place_another_has_taken_ends_at_once_where_it_saves(tmp_pat
     other = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
     wait_for_checkpoints(run, 1, other)
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=LONG_S)
     assert process.returncode == 2 and "held by another process" in said, said
     other.send_signal(signal.SIGTERM)
-    assert other.wait(timeout=20) == 130
+    assert other.wait(LONG_S) == 130
 
 
 def test_a_run_is_resumed_however_often_it_was(engine, tmp_path):
@@ -640,8 +614,9 @@ def test_schedules_of_an_extended_run_are_over_all_its_steps(engine, tmp_path):
 
 def test_steps_of_two_sessions_are_not_divided_by_the_seconds_of_one(engine, tmp_path):
     run = tmp_path / "run"
-    # saved and killed between two rows: some steps of the next one are of the session before
-    process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "train.log_every=2000", "--out", run)
+    # killed before its first row: some steps of the first one are of the session before
+    endless = ["train.steps=100000000", "train.log_every=100000000"]
+    process = start("ppo", "cartpole", *COMMON, *endless, "--out", run)
     wait_for_checkpoints(run, 3, process)
     process.kill()
     process.wait()
@@ -689,13 +664,13 @@ def test_the_seed_changes_a_run(engine, tmp_path):
 def test_a_job_that_is_started_again_goes_on_and_ends_once(engine, tmp_path):
     words = ["train", "ppo", "cartpole", *COMMON, "--out", tmp_path / "run", "--continue"]
     job = subprocess.Popen(
-        [ENGINE, *map(str, words), "train.steps=3000000"],
+        [ENGINE, *map(str, words), "train.steps=100000000"],
         stdout=subprocess.DEVNULL,
         env={**os.environ, "MAGLEV_HOME": str(HOME)},
     )
     wait_for_checkpoints(tmp_path / "run", 1, job)
     job.terminate()
-    assert job.wait(timeout=60) == 130
+    assert job.wait(LONG_S) == 130
     # as long as it has come and a little more: a change, which is recorded
     reached = newest_manifest(tmp_path / "run")["identity"]["step"]
     words.append(f"train.steps={reached + 640}")
@@ -745,7 +720,7 @@ def test_a_run_that_was_stopped_is_not_finished_by_asking_for_less_than_it_has_d
     process = start("ppo", "cartpole", *COMMON, "train.steps=100000000", "--out", run)
     wait_for_checkpoints(run, 3, process)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     before = (run / "config.yaml").read_text()
     done = engine("train", "--resume", run, "train.steps=64")
     assert done.returncode == 2 and "train.steps=<more than these>" in done.stderr, done.stderr

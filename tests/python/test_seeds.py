@@ -1,15 +1,14 @@
 """Several seeds in one command: a run each, one table, and going on where each is."""
 
-import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 from conftest import ENGINE, HOME
+from waiting import LONG_S, ask_twice, wait_for_line
 
 SMALL = ["--bare", "train.steps=3200", "env.count=4", "ppo.rollout=16", "ppo.epochs=1"]
 
@@ -80,69 +79,51 @@ def test_what_is_done_is_not_done_again(group, engine):
     assert before == {path: path.stat().st_mtime_ns for path in folder.glob("seed-*/metrics.jsonl")}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGXCPU])
-def test_seeds_that_were_stopped_go_on(number, engine, tmp_path):
-    folder = tmp_path / "group"
-    longer = [word.replace("=3200", "=400000") for word in SMALL]
-    words = ["train", "ppo", "cartpole", *longer, "--seeds", "2", "--out", folder]
+def pid_of(folder):
+    return json.loads((folder / "run.json").read_text())["pid"]
+
+
+def two_seeds(folder, gate, side_by_side=2):
+    """A command that trains two seeds, so many at once, which stand before a gate."""
+    words = ["train", *gate.words, *SMALL, f"threads={side_by_side}", "--seeds", "2", "--out", folder]
     process = subprocess.Popen(
         [ENGINE, *map(str, words)],
-        env={"MAGLEV_HOME": str(HOME)},
+        env={**os.environ, "MAGLEV_HOME": str(HOME), **gate.env},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 60
-    while not list(folder.glob("seed-*/metrics.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    gate.wait_for(side_by_side, process)
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGXCPU])
+def test_seeds_that_were_stopped_go_on(number, engine, gate, tmp_path):
+    folder = tmp_path / "group"
+    process = two_seeds(folder, gate)
     # one request, which a batch system sends to every process, and each run hears of from its parent too
-    runs = [json.loads(path.read_text())["pid"] for path in folder.glob("seed-*/run.json")]
-    for pid in (process.pid, *runs, process.pid):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-    out, err = process.communicate(timeout=60)
+    for pid in [pid_of(folder / f"seed-{n}") for n in (1, 2)]:
+        os.kill(pid, number)
+    ask_twice(process.pid, number)
+    wait_for_line(process.stderr, "maglev: asked to stop: each run ends its iteration first and saves")
+    gate.open()
+    out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, err
-    assert "maglev: asked to stop: each run ends its iteration first and saves" in err
     assert f"./maglev train --resume {folder}" in out
-    # one had begun for certain; the other may have been told before it did
-    states = [seed["state"] for seed in json.loads((folder / "seeds.json").read_text())["seeds"]]
-    assert "stopped" in states and set(states) <= {"stopped", "waiting"}
-    done = engine("train", "--resume", folder, timeout_s=300)
+    assert [seed["state"] for seed in json.loads((folder / "seeds.json").read_text())["seeds"]] == 2 * ["stopped"]
+    done = engine("train", "--resume", folder, env=gate.env)
     assert done.returncode == 0, done.stderr
     result = json.loads((folder / "seeds.json").read_text())
-    assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 400_000)]
+    assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 3200)]
 
 
-def pid_that_trains(folder, deadline_s=60):
-    """Of the run that trains into `folder`, once it has learned something."""
-    deadline = time.monotonic() + deadline_s
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError):
-            status = json.loads((folder / "run.json").read_text())
-            if status["state"] == "running" and (folder / "metrics.jsonl").stat().st_size > 0:
-                return status["pid"]
-        time.sleep(0.02)
-    raise AssertionError(f"{folder} never trained")
-
-
-def two_seeds(folder, steps, threads):
-    """A command that trains two seeds for so long."""
-    longer = [word.replace("=3200", f"={steps}") for word in SMALL]
-    words = ["train", "ppo", "cartpole", *longer, f"threads={threads}", "--seeds", "2", "--out", folder]
-    return subprocess.Popen(
-        [ENGINE, *map(str, words)],
-        env={**os.environ, "MAGLEV_HOME": str(HOME)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine, tmp_path):
+def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine, gate, tmp_path):
     folder = tmp_path / "group"
-    process = two_seeds(folder, steps=120000, threads=1)
-    os.kill(pid_that_trains(folder / "seed-1"), signal.SIGKILL)
-    out, err = process.communicate(timeout=120)
+    process = two_seeds(folder, gate, side_by_side=1)
+    os.kill(pid_of(folder / "seed-1"), signal.SIGKILL)
+    gate.wait_for(2, process)
+    gate.open()
+    out, err = process.communicate(timeout=LONG_S)
     # 130 is what a cluster's script begins again upon
     assert process.returncode == 2, err
     assert "[seeds] seed 1: ended: signal 9 (Killed), by the system where memory did not suffice" in err
@@ -150,38 +131,38 @@ def test_a_seed_that_was_killed_is_named_and_does_not_end_as_a_stop_does(engine,
     assert f"resume with ./maglev train --resume {folder}" in out
     states = [seed["state"] for seed in json.loads((folder / "seeds.json").read_text())["seeds"]]
     assert states == ["killed", "finished"]
-    done = engine("train", "--resume", folder, timeout_s=300)
+    done = engine("train", "--resume", folder, env=gate.env)
     assert done.returncode == 0 and "returns of training: mean " in done.stdout, done.stderr
 
 
-def test_a_seed_that_trains_on_beside_one_that_ended_is_no_other_processs(tmp_path):
+def test_a_seed_that_trains_on_beside_one_that_ended_is_no_other_processs(gate, tmp_path):
     folder = tmp_path / "group"
-    process = two_seeds(folder, steps=120000, threads=2)
-    pid_that_trains(folder / "seed-2")
-    os.kill(pid_that_trains(folder / "seed-1"), signal.SIGKILL)
-    _, said = process.communicate(timeout=120)
+    process = two_seeds(folder, gate)
+    os.kill(pid_of(folder / "seed-1"), signal.SIGKILL)
+    # what became of it is told while the other one trains
+    said = wait_for_line(process.stderr, "seed 1: killed")
+    gate.open()
+    said += process.communicate(timeout=LONG_S)[1]
     assert "seed 2: finished" in said and "another process trains it" not in said, said
 
 
-def test_runs_that_a_killed_group_left_behind_are_waited_for(engine, tmp_path):
+def test_runs_that_a_killed_group_left_behind_are_waited_for(gate, tmp_path):
     folder = tmp_path / "group"
-    # iterations of a second and more, which a run ends before it saves and leaves
-    long = ["env.count=64", "ppo.rollout=2048", "ppo.minibatch=512", "ppo.epochs=8", f"train.steps={2 * 64 * 2048}"]
-    words = ["train", "ppo", "cartpole", *SMALL, *long, "threads=1", "--seeds", "2", "--out", folder]
-    process = subprocess.Popen(
-        [ENGINE, *map(str, words)],
-        env={**os.environ, "MAGLEV_HOME": str(HOME)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 60
-    while not (folder / "seed-1/checkpoints/step_000000000000").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3)
+    process = two_seeds(folder, gate, side_by_side=1)
     process.kill()
-    process.wait()
-    done = engine("train", "--resume", folder, timeout_s=300)
-    assert done.returncode == 0 and "seed 1: another process trains it, and is waited for" in done.stderr, done.stderr
+    process.communicate()
+    # its run ends the iteration before it saves and leaves
+    resumed = subprocess.Popen(
+        [ENGINE, "train", "--resume", folder],
+        env={**os.environ, "MAGLEV_HOME": str(HOME), **gate.env},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for_line(resumed.stderr, "seed 1: another process trains it, and is waited for")
+    gate.open()
+    _, said = resumed.communicate(timeout=LONG_S)
+    assert resumed.returncode == 0, said
     result = json.loads((folder / "seeds.json").read_text())
     assert [row["state"] for row in result["seeds"]] == 2 * ["finished"]
 
@@ -192,7 +173,7 @@ def test_seeds_go_on_where_nobody_reads_what_is_said_of_them(tmp_path):
     os.close(reader)
     subprocess.run(
         [ENGINE, "train", "ppo", "cartpole", *SMALL, "threads=1", "--seeds", "2", "--out", folder],
-        env={**os.environ, "MAGLEV_HOME": str(HOME)}, stdout=writer, stderr=writer, check=False, timeout=120,
+        env={**os.environ, "MAGLEV_HOME": str(HOME)}, stdout=writer, stderr=writer, check=False, timeout=LONG_S,
     )  # fmt: skip
     os.close(writer)
     result = json.loads((folder / "seeds.json").read_text())
@@ -210,14 +191,14 @@ def test_a_damaged_status_keeps_no_seed_from_going_on(engine, tmp_path):
     assert [(row["state"], row["steps"]) for row in result["seeds"]] == 2 * [("finished", 6400)]
 
 
-def test_what_cannot_be_written_of_the_group_ends_no_seed(engine, tmp_path):
+def test_what_cannot_be_written_of_the_group_ends_no_seed(gate, tmp_path):
     folder = tmp_path / "group"
-    process = two_seeds(folder, steps=160000, threads=2)
-    pids = [pid_that_trains(folder / f"seed-{n}") for n in (1, 2)]
+    process = two_seeds(folder, gate)
     (folder / "seeds.json").unlink()
     (folder / "seeds.json").mkdir()
-    os.kill(pids[0], signal.SIGKILL)
-    _, err = process.communicate(timeout=120)
+    os.kill(pid_of(folder / "seed-1"), signal.SIGKILL)
+    gate.open()
+    _, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 2 and "seeds.json] cannot be replaced" in err, err
     assert json.loads((folder / "seed-2/run.json").read_text())["state"] == "finished"
 

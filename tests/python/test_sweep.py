@@ -1,6 +1,5 @@
 """A sweep: trials that are recorded, stopped early, gone on with and never trained twice."""
 
-import contextlib
 import fcntl
 import json
 import os
@@ -8,10 +7,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from conftest import ENGINE, HOME
+from waiting import LONG_S, wait_for
 
 SPACE = ["--space", "ppo.lr=1e-5..1e-1:log", "--space", "ppo.epochs=1..4", "--space", "ppo.optimizer"]
 SMALL = ["--bare", "train.steps=3200", "env.count=4", "ppo.rollout=16"]
@@ -122,8 +121,7 @@ def test_a_confirmation_that_was_killed_goes_on(swept, engine, tmp_path):
     folder = shutil.copytree(swept[0], tmp_path / "s")
     command = words(folder, "--trials", 6, "--start", 3, "--parallel", 1, "--confirm", 2)
     process = subprocess.Popen([ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)})
-    while process.poll() is None and not list(folder.glob("confirm/*/seed-3")):
-        time.sleep(0.01)
+    wait_for(lambda: process.poll() is not None or list(folder.glob("confirm/*/seed-3")))
     process.send_signal(signal.SIGKILL)
     process.wait()
     done = engine(*command)
@@ -166,8 +164,7 @@ def test_a_killed_sweep_goes_on_to_the_same_trials(swept, tmp_path, engine):
     command = words(folder, "--trials", 6, "--start", 3, "--parallel", 1)
     for wanted in (2, 4):
         process = subprocess.Popen([ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)})
-        while process.poll() is None and len(list(folder.glob("trials/*/trial.json"))) < wanted:
-            time.sleep(0.01)
+        wait_for(lambda: process.poll() is not None or len(list(folder.glob("trials/*/trial.json"))) >= wanted)
         process.send_signal(signal.SIGKILL)
         process.wait()
     assert engine(*command).returncode == 0
@@ -183,7 +180,7 @@ def test_two_workers_share_a_folder_and_train_no_trial_twice(tmp_path):
         subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=300)[1] for process in pair]
+    said = [process.communicate(timeout=LONG_S)[1] for process in pair]
     assert [process.returncode for process in pair] == [0, 0], said
     ended = [line.split()[1] for text in said for line in text.splitlines() if line.startswith("trial ")]
     assert sorted(ended) == [str(n) for n in range(8)]
@@ -239,34 +236,25 @@ def test_a_population_without_scores_goes_on_as_it_is_and_the_sweep_says_so(engi
     assert [trial["settings"] for trial in trials[:2]] == [trial["settings"] for trial in trials[2:]]
 
 
-def kill_trial(folder, others=()):
-    """Kills the process that trains in a trial's folder once it has learned something; its number."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError):
-            status = json.loads((folder / "run" / "run.json").read_text())
-            learned = (folder / "run" / "metrics.jsonl").stat().st_size > 0
-            if status["state"] == "running" and status["pid"] not in others and learned:
-                os.kill(status["pid"], signal.SIGKILL)
-                return status["pid"]
-        time.sleep(0.01)
-    raise AssertionError(f"{folder} never trained")
-
-
-def test_a_trial_that_was_killed_goes_on_and_killed_again_is_left_to_the_same_command(engine, tmp_path):
+def test_a_trial_that_was_killed_goes_on_and_killed_again_is_left_to_the_same_command(engine, gate, tmp_path):
     folder = tmp_path / "s"
-    command = words(folder, "--trials", 2, "--parallel", 1, "train.steps=120000")
+    command = ["sweep", *gate.words, "--space", "ppo.lr=1e-5..1e-1:log", *SMALL]
+    command += ["--trials", "2", "--parallel", "1", "--out", str(folder)]
     process = subprocess.Popen(
-        [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True
+        [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME), **gate.env}, stderr=subprocess.PIPE, text=True
     )
-    killed = kill_trial(folder / "trials" / "0")
-    kill_trial(folder / "trials" / "0", {killed})
-    said = process.communicate(timeout=120)[1]
+    for time_of_trial in (1, 2):
+        gate.wait_for(time_of_trial, process)
+        os.kill(json.loads((folder / "trials" / "0" / "run" / "run.json").read_text())["pid"], signal.SIGKILL)
+    # the other trial
+    gate.wait_for(3, process)
+    gate.open()
+    said = process.communicate(timeout=LONG_S)[1]
     assert process.returncode == 2, said
     assert "trial 0 was cut off: ended: signal 9 (Killed)" in said and "; it goes on\n" in said
     assert "1 of the trials were cut off, trial 0: ended: signal 9" in said
     assert [trial["state"] for trial in trials_of(folder)] == ["running", "finished"]
-    done = engine(*command)
+    done = engine(*command, env=gate.env)
     assert done.returncode == 0, done.stderr
     assert [trial["state"] for trial in trials_of(folder)] == ["finished"] * 2
     assert not any(trial["message"] for trial in trials_of(folder))
@@ -293,35 +281,32 @@ def test_a_sweep_that_fails_lets_its_trials_save(tmp_path):
         [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True
     )
     runs = [folder / "trials" / str(n) / "run" for n in (0, 1)]
-    deadline = time.monotonic() + 60
-    while not all((run / "memory.json").exists() for run in runs) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: all((run / "memory.json").exists() for run in runs), process)
     # no row that can be read
     with (runs[0] / "metrics.jsonl").open("a") as rows:
         rows.write("x" * (17 << 20))
     # a look takes the longer, the busier the machine, and the next one waits for fifty times as long
-    said = process.communicate(timeout=200)[1]
+    said = process.communicate(timeout=600)[1]
     assert process.returncode == 2 and "has a line of more than 16 MiB" in said, said
     assert [json.loads((run / "run.json").read_text())["state"] for run in runs] == ["stopped"] * 2
 
 
 def test_asha_stops_most_trials_early_and_promotes_the_best(engine, tmp_path):
     folder = tmp_path / "s"
-    more = ["train.steps=270000", "train.log_every=1024", "ppo.epochs=1"]
+    # none of nine comes to the last rung
+    more = ["train.steps=27000000", "train.log_every=1024", "ppo.epochs=1"]
     space = ["--space", "ppo.lr=1e-7..1e-2:log"]
     halving = ["--scheduler", "asha", "--rung", 10000, "--trials", 9, "--parallel", 1]
-    done = engine("sweep", "ppo", "cartpole", *space, *SMALL, *more, *halving, "--out", folder, timeout_s=400)
+    done = engine("sweep", "ppo", "cartpole", *space, *SMALL, *more, *halving, "--out", folder)
     assert done.returncode == 0, done.stderr
     trials = trials_of(folder)
-    stopped = [trial for trial in trials if trial["state"] == "stopped"]
-    assert stopped and not any(trial["state"] == "failed" for trial in trials)
-    assert all(1 <= len(trial["rungs"]) <= 3 for trial in stopped)
-    finished = any(trial["state"] == "finished" for trial in trials)
-    assert ("its score is that of a rung" in done.stdout) != finished, done.stdout
+    assert [trial["state"] for trial in trials] == ["stopped"] * 9
+    assert all(1 <= len(trial["rungs"]) <= 3 for trial in trials)
+    assert "its score is that of a rung" in done.stdout, done.stdout
     # who reached the second rung was among the best third of those at the first when promoted
     first = sorted((trial["rungs"][0] for trial in trials), reverse=True)
     for trial in trials:
-        if trial["promoted"] > 1 and trial["state"] == "stopped":
+        if trial["promoted"] > 1:
             assert trial["rungs"][0] in first[:5]
 
 
@@ -330,7 +315,7 @@ def test_trials_that_overrun_their_rungs_are_not_lost(engine, tmp_path):
     more = ["threads=1", "train.steps=20000", "train.eval_every=15000", "--trials", 4, "--parallel", 1]
     halving = ["--scheduler", "asha", "--rung", 3000, "--keep", 2, "--sampler", "random"]
     space = ["--space", "ppo.lr=1e-3..5e-3:log"]
-    done = engine("sweep", "ppo", "cartpole", *space, *more, *halving, "--out", folder, timeout_s=300)
+    done = engine("sweep", "ppo", "cartpole", *space, *more, *halving, "--out", folder)
     assert done.returncode == 0, done.stderr
     assert {trial["state"] for trial in trials_of(folder)} <= {"finished", "stopped"}, done.stderr
 
