@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from waiting import LONG_S
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -79,7 +80,7 @@ class Browser:
         text, self.waiting = self.waiting.split(b"\0", 1)
         return json.loads(text)
 
-    def call(self, method, timeout_s=60, **parameters):
+    def call(self, method, timeout_s=LONG_S, **parameters):
         number = next(self.ids)
         command = {"id": number, "method": method, "params": parameters}
         if self.session:
@@ -96,13 +97,13 @@ class Browser:
     def open(self, url):
         self.call("Page.navigate", url=url)
 
-    def run(self, script, timeout_s=60):
+    def run(self, script, timeout_s=LONG_S):
         """The value of an expression, or of the promise it gives."""
         answer = self.call("Runtime.evaluate", timeout_s, expression=script, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def wait(self, condition, timeout_s=30):
+    def wait(self, condition, timeout_s=LONG_S):
         """Until the expression holds; returns its value."""
         until = time.monotonic() + timeout_s
         while not (value := self.run(condition)):

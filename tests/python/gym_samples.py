@@ -237,7 +237,7 @@ class Hangs(Echo):
 
     def step(self, action):
         if self.np_random.random() < 0.2:
-            time.sleep(60)
+            time.sleep(3600)
         return super().step(action)
 
 
@@ -257,7 +257,7 @@ class Stops(Echo):
         if self.t == 5 and self.seed % 3 == 0:
             with open(self.file, "w") as to:
                 to.write(f"reset(seed={self.seed}), and this was step {self.t}")
-            time.sleep(60) if self.hangs else os._exit(3)
+            time.sleep(3600) if self.hangs else os._exit(3)
         return np.zeros((2, 2)), 0.0, False, False, {}
 
 

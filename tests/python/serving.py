@@ -9,6 +9,7 @@ import subprocess
 from urllib.parse import urlencode, urlsplit
 
 from conftest import ENGINE
+from waiting import LONG_S
 
 
 @contextlib.contextmanager
@@ -22,7 +23,7 @@ def serving(*words, cwd=None):
         yield re.search(r"http://\S+", line)[0]
     finally:
         server.send_signal(signal.SIGINT)
-        assert server.wait(10) == 0
+        assert server.wait(LONG_S) == 0
 
 
 def get(url, path, **parameters):
@@ -32,7 +33,7 @@ def get(url, path, **parameters):
 
 
 def get_raw(url, target, headers=None, method="GET"):
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=LONG_S)
     connection.request(method, target, headers=headers or {})
     answer = connection.getresponse()
     body = answer.read().decode()

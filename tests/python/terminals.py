@@ -10,9 +10,10 @@ import termios
 import time
 
 from conftest import ENGINE, HOME
+from waiting import LONG_S
 
 
-def at_a_terminal(arguments, keys, seconds, cwd=None):
+def at_a_terminal(arguments, keys, cwd=None):
     """Plays in a terminal of 100 by 40; gives the exit status, what it showed, and its settings
     before and after."""
     master, slave = pty.openpty()
@@ -29,7 +30,7 @@ def at_a_terminal(arguments, keys, seconds, cwd=None):
         cwd=cwd,
         start_new_session=True,
     )
-    shown, end, sent = b"", time.monotonic() + seconds, False
+    shown, end, sent = b"", time.monotonic() + LONG_S, False
     while process.poll() is None and time.monotonic() < end:
         if select.select([master], [], [], 0.05)[0]:
             shown += os.read(master, 65536)

@@ -370,7 +370,7 @@ def test_a_person_need_not_wait_for_room(tmp_path):
         if "Ctrl-C ends without it" in line:
             process.send_signal(signal.SIGINT)
             break
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=600)
     assert process.returncode == 2 and "is lost" in stderr, stderr
 
 
@@ -396,7 +396,7 @@ maglev.train("ppo", "cartpole", {words!r}, bare=True, sinks="jsonl", out={str(tm
         if "Ctrl-C ends without it" in line:
             process.send_signal(signal.SIGINT)
             break
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=600)
     assert "Ctrl-C ends without it" in "".join(told), told
     assert process.returncode != 0 and "is lost" in stderr, stderr
 
@@ -429,7 +429,7 @@ def test_nan_from_an_environment_stops_before_the_weights(where, examples, tmp_p
 
 def test_a_network_that_does_not_fit_is_refused_with_the_sum_before_it_is_made(engine, tmp_path):
     wide = "ppo.network.hidden=[65536,65536]"
-    done = engine("train", "ppo", "cartpole", wide, "--out", tmp_path / "run", timeout_s=30)
+    done = engine("train", "ppo", "cartpole", wide, "--out", tmp_path / "run")
     line = complaint(done)
     assert "GiB planned" in line and "gradients" in line and "smaller network" in line
     assert not (tmp_path / "run").exists()

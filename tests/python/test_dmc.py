@@ -127,7 +127,7 @@ def test_several_tasks_of_a_domain_are_learnt_together_and_judged_one_by_one(eng
     words = [*model, *plans, *learns, "env.tasks=all", "env.max_steps=25", "train.replay_capacity=500", "--bare"]
 
     def train(folder, *settings):
-        done = engine("train", "tdmpc2", "dmc_walker", *words, *settings, "--out", folder, timeout_s=280)
+        done = engine("train", "tdmpc2", "dmc_walker", *words, *settings, "--out", folder)
         assert done.returncode == 0, done.stderr
 
     # a run that goes on within episodes of several tasks is the unbroken one

@@ -23,7 +23,7 @@ SMALL = [
 
 
 def train(run, out, env, *settings):
-    done = run("train", "dreamer", env, "--bare", "--out", out, *SMALL, *settings, timeout_s=280)
+    done = run("train", "dreamer", env, "--bare", "--out", out, *SMALL, *settings)
     assert done.returncode == 0, done.stderr
     return done
 

@@ -8,7 +8,7 @@ def test_a_program_around_the_engine_hears_of_its_run(build_folder, tmp_path):
     run = tmp_path / "run"
     program = build_folder / "example_progress"
     done = subprocess.run(
-        [program, run, *small], capture_output=True, text=True, timeout=120, check=False
+        [program, run, *small], capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     *longer, summary = done.stdout.splitlines()
@@ -20,5 +20,5 @@ def test_a_program_around_the_engine_hears_of_its_run(build_folder, tmp_path):
     assert (run / "metrics.jsonl").exists()
 
     # a mistake is one line
-    done = subprocess.run([program, run], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([program, run], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 2 and done.stderr.startswith("progress: ")

@@ -39,7 +39,7 @@ KINDS = {
 
 
 def export(engine, run, *words):
-    done = engine("export", run, *words, timeout_s=280, env=PYTHON)
+    done = engine("export", run, *words, env=PYTHON)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -86,7 +86,7 @@ def checked(engine, tmp_path_factory):
 
 def check(model, samples, *more):
     words = [sys.executable, HOME / "verbs" / "export_" / "check.py", model, samples, *more]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -28,7 +28,7 @@ NUMPY_DTYPES = {
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("samples")
-    subprocess.run([BUILD / "tests" / "write_samples", folder], check=True, timeout=60)
+    subprocess.run([BUILD / "tests" / "write_samples", folder], check=True, timeout=600)
     return folder
 
 
@@ -106,7 +106,7 @@ def write_with_fault(folder, fault):
         env=os.environ | {"MAGLEV_FAULT": fault},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
 
 

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import gymnasium
@@ -19,6 +18,8 @@ from gymnasium.spaces import flatten
 from philox import philox
 from serving import get, serving
 from terminals import at_a_terminal
+from test_processes import alive, children_of
+from waiting import LONG_S, wait_for
 
 SEED, COUNT, STEPS = 5, 3, 300
 HERE = Path(__file__).parent
@@ -69,7 +70,7 @@ class Ours:
 
     def close(self):
         self.pipe.stdin.close()
-        self.pipe.wait(timeout=20)
+        self.pipe.wait(LONG_S)
 
 
 class Corridors:
@@ -310,7 +311,7 @@ def test_one_that_draws_nothing_plays_in_numbers_and_says_what_a_picture_wants(e
         assert done.returncode == 2 and len(lines) == 1, done.stderr
         assert lines[0].startswith("maglev: [gymnasium] ") and expected in lines[0]
         assert 'render_mode="rgb_array"' in lines[0] and not list(tmp_path.iterdir())
-    code, shown, _, _ = at_a_terminal([*words[1:], "--fast"], b"", 60, cwd=HERE)
+    code, shown, _, _ = at_a_terminal([*words[1:], "--fast"], b"", cwd=HERE)
     assert code == 0 and expected in shown and "it is told in numbers" in shown, shown
     assert "step 1  action " in shown and "episode 1: " in shown and "\x1b[?25l" not in shown
 
@@ -428,18 +429,30 @@ def test_an_environment_that_breaks_ends_the_run_with_what_python_said(engine, t
     assert re.search(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)
 
 
+def limited(engine, run, *words):
+    """What becomes of a run whose environments have a time to answer in, and the seconds: those in which they begin here."""
+    for seconds in (1, 10, 100):
+        done = engine("train", "ppo", "gymnasium", *SMALL, *words, f"env.timeout={seconds}", "--out", f"{run}_{seconds}", cwd=HERE)
+        if f"{seconds} s, as long as env.timeout allows, in step" in done.stderr:
+            break
+    return done, seconds
+
+
 def test_an_environment_that_hangs_ends_the_run_where_a_time_is_given(engine, tmp_path):
-    words = ["env.id=gym_samples:Hangs-v0", "env.timeout=1", "train.steps=480", "--out", tmp_path / "run"]
-    done = engine("train", "ppo", "gymnasium", *SMALL, *words, cwd=HERE)
-    assert done.returncode == 2 and "has not answered for 1 s, as long as env.timeout allows, in step" in done.stderr, done.stderr
+    done, seconds = limited(engine, tmp_path / "run", "env.id=gym_samples:Hangs-v0", "train.steps=480")
+    said = f"has not answered for {seconds} s, as long as env.timeout allows, in step"
+    assert done.returncode == 2 and said in done.stderr, done.stderr
     assert len(re.findall(r"its episode began with reset\(seed=\d+\), and this was step \d+", done.stderr)) == 1, done.stderr
 
 
 @pytest.mark.parametrize("hangs", [False, True])
 def test_the_episode_in_which_a_process_stops_is_named_whoever_waits(engine, tmp_path, hangs):
     kwargs = json.dumps({"file": str(tmp_path / "stopped"), "hangs": hangs})
-    words = ["env.id=gym_samples:Stops-v0", f"env.kwargs={kwargs}", "env.workers=1", "env.timeout=1", "train.steps=480"]
-    done = engine("train", "ppo", "gymnasium", *SMALL, *words, "--out", tmp_path / "run", cwd=HERE)
+    words = ["env.id=gym_samples:Stops-v0", f"env.kwargs={kwargs}", "env.workers=1", "train.steps=480"]
+    if hangs:
+        done, _ = limited(engine, tmp_path / "run", *words)
+    else:
+        done = engine("train", "ppo", "gymnasium", *SMALL, *words, "--out", tmp_path / "run", cwd=HERE)
     assert done.returncode == 2 and ("env.timeout allows" if hangs else "exit status 3") in done.stderr, done.stderr
     assert f"; its episode began with {(tmp_path / 'stopped').read_text()}" in done.stderr, done.stderr
 
@@ -455,10 +468,9 @@ def test_environments_are_closed_when_a_run_ends(engine, tmp_path):
     kwargs = json.dumps({"file": str(tmp_path / "closed")})
     words = ["env.id=gym_samples:Leaving-v0", f"env.kwargs={kwargs}", "env.max_steps=9", "env.workers=2", "train.steps=80"]
     train(engine, tmp_path / "run", *words)
-    deadline, closed = time.monotonic() + 20, tmp_path / "closed"
-    while len(lines := closed.read_text().split() if closed.exists() else []) < 5 and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert lines == ["closed"] * 5
+    closed = tmp_path / "closed"
+    wait_for(lambda: closed.exists() and len(closed.read_text().split()) >= 5)
+    assert closed.read_text().split() == ["closed"] * 5
 
 
 def test_a_recording_is_as_fast_as_the_environment_says(engine, tmp_path):
@@ -482,7 +494,7 @@ def test_long_questions_and_answers_do_not_lock_a_process(build_folder):
         cwd=HERE,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=LONG_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -498,33 +510,25 @@ def test_a_signal_to_every_process_saves_and_leaves(tmp_path):
         cwd=HERE, env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
 
-    def wait_for_rows(count, deadline):
+    def wait_for_rows(count):
         rows = run / "metrics.jsonl"
-        while not rows.exists() or rows.read_text().count("\n") < count:
-            assert running.poll() is None and time.monotonic() < deadline, running.stderr.read()
-            time.sleep(0.02)
+        wait_for(lambda: rows.exists() and rows.read_text().count("\n") >= count, running)
 
-    wait_for_rows(1, time.monotonic() + 60)
+    wait_for_rows(1)
     workers = Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split()
     assert len(workers) == 1
     os.kill(int(workers[0]), signal.SIGTERM)
     # it steps on, so that the iteration comes to its end
-    wait_for_rows(20, time.monotonic() + 60)
+    wait_for_rows(20)
     running.send_signal(signal.SIGTERM)
-    assert running.wait(timeout=60) == 130, running.stderr.read()
+    assert running.wait(LONG_S) == 130, running.stderr.read()
     assert json.loads((run / "run.json").read_text())["state"] == "stopped"
 
 
 def test_an_engine_that_is_killed_leaves_no_process(build_folder):
-    words = [build_folder / "tests" / "env_throughput", "--seconds", "60", "gymnasium", "id=gym_samples:Echo-v0", "workers=1"]
+    words = [build_folder / "tests" / "env_throughput", "--seconds", "3600", "gymnasium", "id=gym_samples:Echo-v0", "workers=1"]
     running = subprocess.Popen(words, cwd=HERE, stdout=subprocess.DEVNULL)
-    children = Path(f"/proc/{running.pid}/task/{running.pid}/children")
-    deadline = time.monotonic() + 20
-    while not (workers := children.read_text().split()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert len(workers) == 1
+    (worker,) = wait_for(lambda: children_of(running.pid), running)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    while os.path.exists(f"/proc/{workers[0]}") and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not os.path.exists(f"/proc/{workers[0]}")
+    wait_for(lambda: not alive(worker))

@@ -9,10 +9,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
 from pathlib import Path
 
 import pytest
+from waiting import LONG_S, wait_for, wait_for_line
 
 FILES = ["maglev", "CMakeLists.txt", "CMakePresets.json"]
 FILES += [f"requirements{name}.txt" for name in ("", "-mujoco", "-gymnasium", "-pykeen", "-test", "-wandb", "-mlflow")]
@@ -25,7 +25,7 @@ STUBS = {
     'echo; echo "Total Test time (real) = 0.1 sec"; exit ${CTEST_STATUS:-0}',
     # a file named broken.cpp does not compile; the engine tells what it was given
     "ninja": 'case "$1" in --version) echo 1.11.1; exit;; esac\n'
-    'echo "begin ninja $*" >>"$CALLS"; sleep ${NINJA_SECONDS:-0}\n'
+    'echo "begin ninja $*" >>"$CALLS"; while [ -n "$NINJA_WAITS_FOR" ] && [ ! -e "$NINJA_WAITS_FOR" ]; do sleep 0.05; done\n'
     "if [ -e broken.cpp ]; then\n"
     '  printf "[1/2] Building broken.o\\nFAILED: broken.o\\n"\n'
     '  printf "g++ -c broken.cpp\\nbroken.cpp:1: error: no\\n"\n'
@@ -114,7 +114,7 @@ class Checkout:
 
     def run(self, *arguments, cwd=None, **env):
         process = self.start(*arguments, cwd=cwd, **env)
-        process.out, process.err = process.communicate(timeout=120)
+        process.out, process.err = process.communicate(timeout=LONG_S)
         return process
 
     def calls(self) -> list[str]:
@@ -420,11 +420,9 @@ def test_sync_builds_nothing_and_hands_over_in_the_same_folder(made, tmp_path):
 
 def test_signals_reach_the_engine(made, tmp_path):
     process = made.start("train", "wait", str(tmp_path / "started"))
-    deadline = time.monotonic() + 20
-    while not (tmp_path / "started").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for((tmp_path / "started").exists, process)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=20)
+    process.communicate(timeout=LONG_S)
     assert process.returncode == 33
 
 
@@ -622,15 +620,17 @@ def test_both_summaries_come_last_and_either_failure_counts(
     assert done.returncode == status
 
 
-def test_two_builds_at_once_run_one_after_the_other(made):
+def test_two_builds_at_once_run_one_after_the_other(made, tmp_path):
     (made.folder / "new.cpp").touch()
-    first = made.start("build", NINJA_SECONDS="1")
-    time.sleep(0.5)
-    second = made.start("build", NINJA_SECONDS="0")
-    errors = [process.communicate(timeout=30)[1] for process in (first, second)]
+    first = made.start("build", NINJA_WAITS_FOR=str(tmp_path / "go on"))
+    wait_for(made.calls_file.exists, first)
+    second = made.start("build")
+    wait_for_line(second.stderr, "waiting for another ./maglev")
+    (tmp_path / "go on").touch()
+    for process in (first, second):
+        process.communicate(timeout=LONG_S)
     lines = [line.split()[0] for line in made.calls_file.read_text().splitlines()]
     made.calls()
-    assert "waiting for another ./maglev" in errors[1]
     assert lines == ["begin", "end", "begin", "end"]
 
 

@@ -224,7 +224,7 @@ def test_each_mistake_is_one_line(engine, arguments, expected):
 
 @pytest.mark.parametrize("how, status", [(b"\x1b", 0), (2, 130), (15, 143)])
 def test_a_person_plays_at_a_terminal_which_is_as_before_afterwards(how, status):
-    code, shown, before, after = at_a_terminal(["hockey", "human", "--fps", "100"], how, 60)
+    code, shown, before, after = at_a_terminal(["hockey", "human", "--fps", "100"], how)
     assert code == status, shown[-400:]
     assert "▀" in shown and "\x1b[38;2;" in shown
     # before what is counted, which a narrow terminal cuts

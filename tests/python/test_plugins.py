@@ -27,7 +27,7 @@ def configured(tmp_path_factory):
         words += [f"-DCMAKE_MAKE_PROGRAM={shutil.which('ninja', path=TOOLS)}"]
         words += [f"-DMAGLEV_PLUGINS={';'.join(map(str, folders))}"]
         done = subprocess.run(
-            [shutil.which("cmake", path=TOOLS), *words], capture_output=True, text=True, timeout=120, check=False
+            [shutil.which("cmake", path=TOOLS), *words], capture_output=True, text=True, timeout=600, check=False
         )
         done.build = build
         done.commands = {}

@@ -257,7 +257,7 @@ def test_swi_prolog_finds_proofs_of_the_same_length(engine, tmp_path):
             ["swipl", "-q", "-g", f"main({depth})", "-t", "halt", folder / "oracle.pl"],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=True,
         )
         wanted = [tuple(map(int, line.split())) for line in oracle.stdout.splitlines()]

@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 import torch
 from conftest import BUILD, HOME
+from test_processes import children_of
+from waiting import LONG_S
 
 if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
     pytest.skip("Python's headers are not on this machine", allow_module_level=True)
@@ -236,7 +238,7 @@ def test_what_would_end_the_interpreter_is_an_error(cart):
         done = subprocess.run(
             [sys.executable, "-c", head + line],
             env={**os.environ, "PYTHONPATH": str(HOME / "python")},
-            capture_output=True, text=True, timeout=120, check=False,
+            capture_output=True, text=True, timeout=LONG_S, check=False,
         )  # fmt: skip
         assert done.returncode == 0, line + done.stderr
 
@@ -265,7 +267,7 @@ def installed(checkout, where, *flags):
     script = f"import site; site.addsitedir({str(site)!r}); import maglev; print(len(maglev.environments()))"
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAGLEV_HOME", "MAGLEV_BUILD")}
     return subprocess.run(
-        [sys.executable, "-c", script], env=env, cwd=where, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", script], env=env, cwd=where, capture_output=True, text=True, timeout=LONG_S, check=False
     )
 
 
@@ -285,7 +287,7 @@ def test_another_torch_than_the_modules_is_refused(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, "PYTHONPATH": str(HOME / "python")},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=LONG_S, check=False,
     )  # fmt: skip
     assert done.returncode == 1 and "this Python has torch 1.0.0+cpu, the engine's module was built with" in done.stderr
 
@@ -340,8 +342,7 @@ def test_environments_of_python_leave_no_process_behind(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
 
     def workers():
-        folders = Path("/proc/self/task").glob("*/children")
-        return {pid for folder in folders for pid in folder.read_text().split()}
+        return set(children_of(os.getpid()))
 
     before = workers()
     settings = {"env.id": "gym_samples:Leaving-v0", "env.workers": 2}
@@ -372,7 +373,7 @@ def forked(script, cwd):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=LONG_S,
         check=True,
     )
     return done.stdout.splitlines()
@@ -452,7 +453,7 @@ def test_one_run_at_a_time(tmp_path):
 
 
 def test_evaluation_is_interrupted():
-    script = "import maglev; print('on', flush=True); maglev.evaluate('omniscient_seeker', 'goodhart', steps=10**9)"
+    script = "import maglev; print('on', flush=True); maglev.evaluate('omniscient_seeker', 'goodhart', steps=10**15)"
     child = subprocess.Popen(
         [sys.executable, "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -462,7 +463,7 @@ def test_evaluation_is_interrupted():
     child.stdout.readline()
     time.sleep(1)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=60)
+    _, said = child.communicate(timeout=LONG_S)
     assert child.returncode != 0 and "KeyboardInterrupt" in said
 
 
@@ -622,7 +623,7 @@ def test_ctrl_c_saves_and_interrupts(tmp_path):
     )
     child.stdout.readline()
     child.send_signal(signal.SIGINT)
-    said, _ = child.communicate(timeout=60)
+    said, _ = child.communicate(timeout=LONG_S)
     assert child.returncode == 5 and "interrupted: the run in" in said
     assert maglev.Run(tmp_path / "run").status["state"] == "stopped"
 
@@ -631,7 +632,7 @@ def test_a_second_ctrl_c_ends_the_process_at_once(tmp_path):
     script = (
         "import maglev, sys, time\n"
         "maglev.train('ppo', 'cartpole', {'train.steps': 10**12, 'train.log_every': 10**4}, out=sys.argv[1], sinks=['jsonl'],\n"
-        "             on_row=lambda row: print('row', flush=True), on_end=lambda run: (print('end', flush=True), time.sleep(60)))\n"
+        "             on_row=lambda row: print('row', flush=True), on_end=lambda run: (print('end', flush=True), time.sleep(3600)))\n"
     )
     child = subprocess.Popen(
         [sys.executable, "-c", script, tmp_path / "run"],
@@ -646,7 +647,7 @@ def test_a_second_ctrl_c_ends_the_process_at_once(tmp_path):
     # two that come together are one
     time.sleep(0.6)
     child.send_signal(signal.SIGINT)
-    assert child.wait(timeout=30) == 128 + signal.SIGINT
+    assert child.wait(LONG_S) == 128 + signal.SIGINT
     assert maglev.Run(tmp_path / "run").status["state"] == "stopped"
 
 
@@ -1042,17 +1043,15 @@ def test_what_the_page_shows_runs(program, tmp_path):
         command = [sys.executable, "page.py"]
     else:
         command = [sys.executable, HOME / "examples" / "python" / "ppo.py", "--steps", "30000"]
-    begin = time.monotonic()
     done = subprocess.run(
         command,
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(HOME / "python")},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     if program == "example":
         assert float(re.search(r"evaluation: ([\d.]+)", done.stdout)[1]) > 60, done.stdout
-    assert time.monotonic() - begin < 300

@@ -5,10 +5,10 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import pytest
 from conftest import ENGINE, HOME
+from waiting import LONG_S, wait_for, wait_for_line
 
 SMALL = [
     *("--seeds", 2, "--steps", 8192, "--eval-envs", 32, "--eval-steps", 64),
@@ -157,24 +157,26 @@ def test_bad_input_is_one_error(words, named, engine, tmp_path):
 
 
 def test_one_that_was_stopped_goes_on(engine, tmp_path):
-    words = [*SMALL, "--arms", "proxy", "--steps", 200_000, "--out", tmp_path / "s"]
-    child = subprocess.Popen(
-        [ENGINE, "study", "goodhart", *map(str, words)], cwd=HOME, stderr=subprocess.DEVNULL
-    )
-    metrics = tmp_path / "s" / "proxy" / "seed-1" / "metrics.jsonl"
-    for _ in range(600):
-        if metrics.exists() and metrics.stat().st_size:
+    # one that was over before it could be told to stop shows nothing
+    for steps in (100_000, 1_000_000, 10_000_000):
+        folder = tmp_path / str(steps)
+        words = [*SMALL, "--arms", "proxy", "--steps", steps, "--out", folder]
+        child = subprocess.Popen(
+            [ENGINE, "study", "goodhart", *map(str, words)], cwd=HOME, stderr=subprocess.DEVNULL
+        )
+        metrics = folder / "proxy" / "seed-1" / "metrics.jsonl"
+        wait_for(lambda: metrics.exists() and metrics.stat().st_size, child)
+        child.send_signal(signal.SIGINT)
+        if child.wait(LONG_S) == 130:
             break
-        time.sleep(0.1)
-    child.send_signal(signal.SIGINT)
-    assert child.wait(120) == 130
-    assert not (tmp_path / "s" / "report.md").exists()
+    assert child.returncode == 130
+    assert not (folder / "report.md").exists()
     done = engine("study", "goodhart", *words)
     assert done.returncode == 0, done.stderr
-    results = json.loads((tmp_path / "s" / "results.json").read_text())
+    results = json.loads((folder / "results.json").read_text())
     # as trained, in whole iterations
-    trained = json.loads((tmp_path / "s" / "proxy" / "seed-1" / "run.json").read_text())["steps"]
-    assert results["arms"]["proxy"]["steps"] == trained >= 200_000
+    trained = json.loads((folder / "proxy" / "seed-1" / "run.json").read_text())["steps"]
+    assert results["arms"]["proxy"]["steps"] == trained >= steps
 
 
 def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
@@ -238,13 +240,13 @@ def test_a_seed_that_was_spoilt_ends_no_study(engine, tmp_path):
 def test_one_that_is_stopped_while_it_judges_says_how_it_goes_on(engine, tmp_path):
     report = tmp_path / "new" / "folder" / "page.md"
     words = [*SMALL, "--arms", "random", "--out", tmp_path / "s", "--report", report]
-    endless = ["--eval-envs", 1000, "--eval-steps", 1_000_000]
+    endless = ["--eval-envs", 1000, "--eval-steps", 100_000_000]
     child = subprocess.Popen(
         [ENGINE, "study", "goodhart", *map(str, [*words, *endless])], cwd=HOME, stderr=subprocess.PIPE, text=True
     )
-    assert "judging random, seed 1" in child.stderr.readline()
+    wait_for_line(child.stderr, "judging random, seed 1")
     child.send_signal(signal.SIGINT)
-    assert child.wait(60) == 130
+    assert child.wait(LONG_S) == 130
     assert "the same command goes on" in child.stderr.read()
     # the folder of a report is made
     done = engine("study", "goodhart", *words, "--overwrite")

@@ -24,7 +24,7 @@ SMALL = [
 
 def train(run, out, env, *settings):
     done = run(
-        "train", "tdmpc2", env, "--bare", "--out", out, *SMALL, *settings, timeout_s=280
+        "train", "tdmpc2", env, "--bare", "--out", out, *SMALL, *settings
     )
     assert done.returncode == 0, done.stderr
     return done

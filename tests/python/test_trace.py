@@ -6,13 +6,13 @@ import signal
 import time
 from collections import Counter
 from itertools import pairwise
-from statistics import median
 
 import pytest
 from conftest import newest_manifest
 from test_dreamer import SMALL as DREAMER
 from test_resume import COMMON, start, wait_for_checkpoints
 from test_tdmpc2 import SMALL as TDMPC2
+from waiting import LONG_S, wait_for
 
 # 64 steps an iteration, two threads
 RUN = ["ppo", "cartpole", *COMMON, "threads=2", "train.steps=6400"]
@@ -81,13 +81,13 @@ def test_a_window_is_traced_and_covers_the_wall_time(engine, tmp_path):
     iterations = sorted((e for e in spans(trace) if e["name"] == "iteration"), key=lambda e: e["ts"])
     assert [e["args"]["step"] for e in iterations] == [64 * (n - 1) for n in range(20, 25)]
     # one follows the other: between them only buffers are emptied
-    gaps = [b["ts"] - a["ts"] - a["dur"] for a, b in pairwise(iterations)]
-    assert 0 <= min(gaps) and median(gaps) <= 0.1 * median(e["dur"] for e in iterations)
-    wall = iterations[-1]["ts"] + iterations[-1]["dur"] - iterations[0]["ts"]
+    assert all(a["ts"] + a["dur"] <= b["ts"] for a, b in pairwise(iterations))
+    of_main = [e for e in spans(trace) if e["tid"] == iterations[0]["tid"] and iterations[0]["ts"] <= e["ts"]]
+    assert all(any(i["ts"] <= e["ts"] <= i["ts"] + i["dur"] for i in iterations) for e in of_main)
     about = trace["maglev"]
     assert (about["algorithm"], about["environment"], about["mode"]) == ("ppo", "cartpole", "lite")
     assert (about["window"], about["reason"], about["threads"]) == ("20-24", "window", 2)
-    assert about["dropped"] == 0 and 0 < about["overhead_s"] < 1e-6 * wall
+    assert about["dropped"] == 0 and about["overhead_s"] > 0
     names = Counter((e["cat"], e["name"]) for e in spans(trace))
     for stage in ("collect", "advantages", "update", "flush"):
         assert names["stage", stage] == 5, stage
@@ -162,7 +162,7 @@ def test_a_traced_run_is_the_untraced_one_to_the_bit(mode, engine, tmp_path):
 def test_what_learns_from_a_replay_is_traced_by_the_same_seams(algorithm, engine, tmp_path):
     run = tmp_path / "run"
     settings = ["--bare", "--sinks", "jsonl", "threads=2", "train.prefetch=on", "trace.every=20", "trace.length=2"]
-    done = engine("train", *algorithm, *settings, "--out", run, timeout_s=300)
+    done = engine("train", *algorithm, *settings, "--out", run)
     assert done.returncode == 0, done.stderr
     found = Counter()
     for file in (run / "traces").glob("*.json.gz"):
@@ -311,14 +311,10 @@ def test_a_signal_asks_for_a_trace(tmp_path):
     run = tmp_path / "run"
     process = start(*RUN, "train.steps=1000000000", "train.save_every=1000000000", "trace.length=4", "--out", run)
     wait_for_checkpoints(run, 1, process)
-    time.sleep(0.3)
     process.send_signal(signal.SIGUSR2)
-    deadline = time.monotonic() + 60
-    while not list(run.glob("traces/*.perfetto")) and time.monotonic() < deadline:
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_for(lambda: list(run.glob("traces/*.perfetto")), process)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     (file,) = (run / "traces").glob("*.json.gz")
     trace = read(file)
     assert trace["maglev"]["reason"] == "signal"
@@ -329,14 +325,22 @@ def test_an_iteration_that_takes_long_is_written(engine, tmp_path):
     run = tmp_path / "run"
     process = start(*RUN, "train.steps=1000000000", "trace.anomaly=1.5", "train.save_every=640", "--out", run)
     wait_for_checkpoints(run, 3, process)
-    # somebody else's turn, for a while
-    for _ in range(3):
-        time.sleep(0.3)
+
+    def saved():
+        return max(path.name for path in (run / "checkpoints").glob("step_*"))
+
+    # somebody else's turn, for a while: until it falls within an iteration, and longer where those are slow
+    seconds = 0.1
+    while not list((run / "traces").glob("*.perfetto")):
+        assert seconds < LONG_S
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.2)
+        before = saved()
+        time.sleep(seconds)
         process.send_signal(signal.SIGCONT)
+        wait_for(lambda: saved() > before, process)
+        seconds *= 1.5
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=20) == 130
+    assert process.wait(LONG_S) == 130
     files = list((run / "traces").glob("*.json.gz"))
     assert 1 <= len(files) <= 10
     for file in files:

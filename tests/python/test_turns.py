@@ -5,19 +5,30 @@ import shutil
 import subprocess
 import sys
 
+from waiting import LONG_S
+
+# it goes on once one beside it has done something
 TIMED = """
-import time
+import glob, time
 import pytest
 pytestmark = pytest.mark.usefixtures("one_beside")
 
 @pytest.mark.parametrize("i", range(12))
 def test_timed(i):
-    time.sleep(0.1)
     open("timed", "a").write(f"{time.monotonic()}\\n")
+    while not glob.glob("gw*"):
+        time.sleep(0.01)
+    time.sleep(0.1)
 """
+# they begin, each without its turn, once that one has
 OTHER = """
 import os, time
 import pytest
+
+@pytest.fixture(scope="module", autouse=True)
+def begun():
+    while not os.path.exists("timed"):
+        time.sleep(0.01)
 
 @pytest.mark.parametrize("i", range(11))
 def test_other(i):
@@ -33,7 +44,7 @@ def test_a_timed_module_has_one_worker_beside_it(home, tmp_path):
         (tmp_path / f"test_{name}.py").write_text(text)
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile", "-p", "no:cacheprovider", "--basetemp", tmp_path / "temp"]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LONG_S, check=False)
     assert "45 passed" in done.stdout, done.stdout + done.stderr
 
     def times(name):

@@ -7,6 +7,7 @@ import re
 
 import pytest
 from serving import get, get_raw, serving
+from waiting import wait_for
 
 watching = functools.partial(serving, "watch")
 LAYERS = ("collect", "update")
@@ -146,10 +147,8 @@ def test_the_page_shows_searches_and_zooms(browser, tmp_path):
         # what lies under the pointer: the found span is in the middle
         browser.wait("performance.getEntriesByType('resource').filter((e) => e.name.includes('low=1464') && e.name.includes('/api/boxes')).length > 0")
         tip = "document.querySelector('#tip').hidden ? '' : document.querySelector('#tip').textContent"
-        for _ in range(40):
-            browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + box[2] / 2, y=box[1] + 20 + 18 + 2 * 17 + 8)
-            if "rare_gemm" in browser.run(tip):
-                break
+        at = {"x": box[0] + box[2] / 2, "y": box[1] + 20 + 18 + 2 * 17 + 8}
+        wait_for(lambda: browser.call("Input.dispatchMouseEvent", type="mouseMoved", **at) is not None and "rare_gemm" in browser.run(tip))
         assert "rare_gemm: 8.0 µs at 1.480 ms; bytes 64, FLOPs 1000" in browser.run(tip)
         # another run
         browser.run("(r => { r.value = 'b'; r.dispatchEvent(new Event('change')) })(document.querySelector('#run'))")
