@@ -105,7 +105,7 @@ int judge_given(const Arguments& arguments) {
 }
 
 /// What was judged is written down as it was judged: who is asked to stop then leaves at once.
-void leave_judging(int) {
+void leave_at_once(int) {
   constexpr char text[] = "stopped; the same command goes on\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text, sizeof text - 1);
   ::_exit(train::kStopped);
@@ -142,14 +142,14 @@ int run(const std::vector<std::string>& words) {
   request.seeds = arguments.integer("--seeds", 1, 1000).value_or(request.seeds);
   request.steps = arguments.integer("--steps", 1, int64_t(1) << 50).value_or(0);
 
+  // wherever no run is asked to stop in its place
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, leave_at_once);
   StudyJob job(std::move(request));
   if (job.train() != RunOutcome::finished) {
     std::fprintf(stderr, "stopped; the same command goes on\n");
     return train::kStopped;
   }
-  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, leave_judging);
   const std::vector<ArmResult> results = job.judge();
-  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, SIG_DFL);
   const StudyRequest& made = job.request();
   const Page page = report_of(made, results, command_of(made, arms));
   write_atomic(made.folder + "/results.json", json_of(made, results).dump(2) + "\n");
