@@ -21,7 +21,7 @@ constexpr size_t kPiece = 256 << 10;   // bytes that a sum goes on by
 constexpr int kLooks = 200;            // at sockets before this thread sleeps
 constexpr int kAsleepMs = 100;         // between looks at what else may have happened
 constexpr double kLateNeighbour = 60;  // seconds after which the first names who it waits for
-constexpr double kReason = 2;          // seconds in which one that failed says why
+constexpr double kReason = 20;         // seconds in which one that failed says why
 
 std::byte* bytes_of(uint64_t& number) { return reinterpret_cast<std::byte*>(&number); }
 

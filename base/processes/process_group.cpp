@@ -37,7 +37,7 @@ constexpr size_t kSmall = size_t(32) << 10;
 constexpr int kLooksAwake = 20'000;  // at another's count before sleeping
 constexpr timespec kAsleep = {.tv_sec = 0, .tv_nsec = 100'000'000};  // between looks at the others
 constexpr double kLate = 60;    // seconds after which the leader names who it waits for
-constexpr double kEnding = 10;  // seconds that the others have to end
+constexpr double kEnding = 60;  // seconds that the others have to end
 constexpr int kNotStarted = 127;
 
 void pause() {
