@@ -132,7 +132,8 @@ def run_stage(name: str, args: argparse.Namespace) -> dict:
     print(name, flush=True)
     begin = time.monotonic()
     day = Day(args.out.resolve(), args.build.resolve(), args.device, args.quick)
-    day.deadline = begin + STAGES[name].reserved_s
+    # whether everything runs is tried on any machine
+    day.deadline = begin + STAGES[name].reserved_s * (20 if args.quick else 1)
     try:
         STAGES[name].work(day)
         state = "passed"
