@@ -61,7 +61,7 @@ TEST(ThreadPool, rethrows_a_block_s_exception_after_the_others_and_works_again) 
 // leaves with status 0 where a pool that the system does not give all threads says so
 [[noreturn]] void ask_for_too_many() {
   // a hang is no answer
-  ::alarm(20);
+  ::alarm(200);
   std::ifstream statm("/proc/self/statm");
   rlim_t pages = 0;
   statm >> pages;

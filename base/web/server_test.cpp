@@ -37,8 +37,8 @@ class Client {
     ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL);
   }
   void end() { ::shutdown(fd_, SHUT_WR); }
-  // what came within the time, up to the connection's end or `enough` bytes
-  std::string receive(double within_s = 5, size_t enough = SIZE_MAX) {
+  // what came up to the connection's end or `enough` bytes; what takes longer hangs
+  std::string receive(double within_s = 60, size_t enough = SIZE_MAX) {
     std::string text;
     char piece[4096];
     for (const double until = steady_s() + within_s; steady_s() < until && text.size() < enough;) {
@@ -124,26 +124,27 @@ TEST(WebServer, asks_for_a_token_where_others_reach_it) {
                   .starts_with("HTTP/1.1 303"));
 }
 
-TEST(WebServer, slow_and_many_clients_end) {
-  const WebServer server({.limits = {.connections = 3, .head_s = 0.2, .idle_s = 0.2}}, echo);
-  Client slow(server.port()), idle(server.port());
+TEST(WebServer, slow_idle_and_many_clients_end) {
+  // a server each, on which none ends for another reason
+  const WebServer patient({.limits = {.head_s = 0.2}}, echo),
+      busy({.limits = {.idle_s = 0.2}}, echo), small({.limits = {.connections = 3}}, echo);
+  Client slow(patient.port()), idle(busy.port());
   slow.send("GET / HT");
   EXPECT_TRUE(slow.receive().starts_with("HTTP/1.1 408"));
   EXPECT_EQ(idle.receive(), "");
   EXPECT_FALSE(slow.timed_out() || idle.timed_out());
   std::vector<std::unique_ptr<Client>> many;
-  for (int i = 0; i < 4; ++i) many.push_back(std::make_unique<Client>(server.port()));
+  for (int i = 0; i < 4; ++i) many.push_back(std::make_unique<Client>(small.port()));
   EXPECT_TRUE(many.back()->receive().starts_with("HTTP/1.1 503"));
 }
 
 TEST(WebServer, ends_while_clients_wait) {
-  auto server = std::make_unique<WebServer>(WebOptions{}, echo);
+  // it would be waited for them for longer than a test may take
+  auto server =
+      std::make_unique<WebServer>(WebOptions{.limits = {.head_s = 1e4, .idle_s = 1e4}}, echo);
   Client idle(server->port()), slow(server->port());
   slow.send("GET /");
-  const double begin = steady_s();
   server.reset();
-  // the limits are 10 and 30 s
-  EXPECT_LT(steady_s() - begin, 5);
   EXPECT_EQ(idle.receive(), "");
 }
 
@@ -215,7 +216,10 @@ TEST(WebServer, outlives_ten_thousand_mutated_requests) {
     answered += !text.empty();
   }
   EXPECT_GT(answered, 5000);
-  // connections that ended are put away when another comes
+  // connections that ended are put away when another comes, and some have yet to end
+  for (int i = 0; i < 1000 && (open_files() > files + 4 || status_number("Threads") > threads + 4);
+       ++i)
+    EXPECT_TRUE(asked(server.port(), kGet).ends_with("/page"));
   EXPECT_TRUE(asked(server.port(), kGet).ends_with("/page"));
   EXPECT_LE(open_files(), files + 4);
   EXPECT_LE(status_number("Threads"), threads + 4);

@@ -135,7 +135,7 @@ TEST(TimePlan, layers_of_a_library_are_tried_out_where_that_may_be) {
   const auto experiment = timed_experiment("ppo", "minatar_breakout", {"ppo.network.kind=cnn"});
   const Placement one{.device = at::kCPU, .threads = 1};
   // a machine that is said to be slow beyond measure
-  MachineRates rates{.gflops = 1e-3, .gelements = 1e-3, .gigabytes_s = 1e12};
+  MachineRates rates{.gflops = 1e-9, .gelements = 1e-9, .gigabytes_s = 1e12};
   const auto update = [&] { return stage_of(plan_time(*experiment, one, rates), "update"); };
   const PlannedStage told = update();
   rates.trials = true;

