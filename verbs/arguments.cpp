@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -157,15 +158,31 @@ std::optional<int64_t> Arguments::integer(std::string_view flag, int64_t min, in
   return number;
 }
 
-std::optional<double> Arguments::number(std::string_view flag, double min, double max) const {
+template <class Fits>
+std::optional<double> Arguments::number_that(std::string_view flag, const Fits& fits,
+                                             const std::string& lies,
+                                             const std::string& advice) const {
   const auto text = value(flag);
   if (!text) return std::nullopt;
   double number = 0;
   const char* end = text->data() + text->size();
   const auto [behind, error] = std::from_chars(text->data(), end, number);
-  if (error == std::errc() && behind == end && number >= min && number <= max) return number;
-  throw Error(where() + std::string(flag) + printed(" must be a number from %g to %g", min, max) +
-              ", got '" + *text + "'");
+  if (error == std::errc() && behind == end && std::isfinite(number) && fits(number)) return number;
+  throw Error(where() + std::string(flag) + " must be a number" + lies + ", got '" + *text + "'" +
+              advice);
+}
+
+std::optional<double> Arguments::number(std::string_view flag, double min, double max) const {
+  return number_that(
+      flag, [&](double number) { return number >= min && number <= max; },
+      std::isinf(min) && std::isinf(max) ? "" : printed(" from %g to %g", min, max), "");
+}
+
+std::optional<double> Arguments::number_above(std::string_view flag, double above, double max,
+                                              const std::string& advice) const {
+  return number_that(
+      flag, [&](double number) { return number > above && number <= max; },
+      printed(" above %g and at most %g", above, max), advice);
 }
 
 std::optional<std::string> Arguments::file(std::string_view flag) const {

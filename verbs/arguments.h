@@ -60,8 +60,11 @@ class Arguments {
   std::vector<std::string> values(std::string_view flag) const;
   /// The same as a whole number in [min, max]. Throws Error when it is not one.
   std::optional<int64_t> integer(std::string_view flag, int64_t min, int64_t max) const;
-  /// The same as any number in [min, max].
+  /// The same as any finite number in [min, max], which may be infinite.
   std::optional<double> number(std::string_view flag, double min, double max) const;
+  /// The same of a number above `above` and at most `max`; an error ends with `advice`.
+  std::optional<double> number_above(std::string_view flag, double above, double max,
+                                     const std::string& advice = "") const;
   /// The same as a file, there or not. Throws Error when it is a folder, or would be in none.
   std::optional<std::string> file(std::string_view flag) const;
   /// The same as a file to be written. Throws Error when it is there already and --overwrite, a
@@ -93,6 +96,10 @@ class Arguments {
   /// Which of `names` was given for the flag.
   std::optional<size_t> name_index(std::string_view flag,
                                    const std::vector<std::string>& names) const;
+  /// A number that `fits`; an error says where such a one `lies`, and ends with `advice`.
+  template <class Fits>
+  std::optional<double> number_that(std::string_view flag, const Fits& fits,
+                                    const std::string& lies, const std::string& advice) const;
   void add_setting(const std::string& word);
   std::string where() const;
 

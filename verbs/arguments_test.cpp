@@ -1,5 +1,7 @@
 #include "verbs/arguments.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include "base/core/error.h"
@@ -104,6 +106,22 @@ TEST(Arguments, a_number_is_one_from_its_range_or_answered) {
                 parse({"ppo", "--rate", bad}).number("--rate", 0, 1);
               }),
               "[train] --rate must be a number from 0 to 1, got '" + std::string(bad) + "'");
+}
+
+TEST(Arguments, a_bound_that_is_left_out_of_a_range_is_refused_and_said) {
+  EXPECT_EQ(parse({"ppo", "--rate", "1"}).number_above("--rate", 0, 1), 1);
+  EXPECT_EQ(parse({"ppo", "--rate", "1e-300"}).number_above("--rate", 0, 1), 1e-300);
+  for (const char* bad : {"0", "-1", "1.1", "nan"})
+    EXPECT_EQ(maglev::error_of([&] {
+                parse({"ppo", "--rate", bad}).number_above("--rate", 0, 1, "; 0 learns nothing");
+              }),
+              "[train] --rate must be a number above 0 and at most 1, got '" + std::string(bad) +
+                  "'; 0 learns nothing");
+  EXPECT_EQ(parse({"ppo", "--rate", "-1e9"}).number("--rate", -INFINITY, INFINITY), -1e9);
+  EXPECT_EQ(maglev::error_of([&] {
+              parse({"ppo", "--rate", "inf"}).number("--rate", -INFINITY, INFINITY);
+            }),
+            "[train] --rate must be a number, got 'inf'");
 }
 
 TEST(Arguments, an_output_is_no_folder_and_is_replaced_only_where_so_asked) {

@@ -287,8 +287,8 @@ def test_a_quantiliser_of_the_whole_is_its_base(study, engine):
     for words, named in (
         (["--quantile", 0.5], "--base"),
         (["--base", base], "--quantile"),
-        (["--quantile", 1.5, "--base", base], "number from 0 to 1"),
-        (["--quantile", 0, "--base", base], "above 0"),
+        (["--quantile", 1.5, "--base", base], "--quantile must be a number above 0 and at most 1, got '1.5'"),
+        (["--quantile", 0, "--base", base], "--quantile must be a number above 0 and at most 1, got '0'"),
         (["--quantile", 0.5, "--base", folder], "no run"),
     ):
         done = engine("eval", run, *words, "--steps", 100)

@@ -331,7 +331,7 @@ std::vector<DreamError> draw(const Dreamed& dreamed, bool as_strip, Animation& i
 /// both, which acts within the share --quantile.
 std::vector<Judged> players_of(RunPolicy& run, RunPlayer* base, const Game& game,
                                const EvalRequest& request) {
-  const auto share = request.arguments.number("--quantile", 0, 1);
+  const auto share = request.arguments.number_above("--quantile", 0, 1);
   std::vector<Judged> players;
   for (ActMode mode : modes_of(request.actions)) {
     std::unique_ptr<Player> player;
@@ -372,7 +372,7 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
       {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};
   report["asked"] = asked_of(request);
   add_settings(report, traced.settings());
-  const auto share = arguments.number("--quantile", 0, 1);
+  const auto share = arguments.number_above("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
   if (share) report["quantile"] = *share, report["base"] = *base_folder;
   // what a world model makes of it, before the long work: what cannot be drawn is said now
@@ -507,7 +507,7 @@ int run(const std::vector<std::string>& words) {
       arguments.choice<Actions>("--actions")
           .value_or(arguments.has("--quantile") || arguments.has("--temperature") ? Actions::sample
                                                                                   : Actions::both);
-  const float temperature = play::temperature_given("eval", arguments).value_or(1);
+  const float temperature = play::temperature_given(arguments).value_or(1);
   expect_drawn("eval", actions == Actions::mean ? ActMode::mean : ActMode::sample, temperature);
   for (const std::string& setting : arguments.settings())
     if (name_part(setting) == "seed")

@@ -60,7 +60,7 @@ int embed(const Arguments& arguments) {
   options.dim = arguments.integer("--dim", 1, 4096).value_or(options.dim);
   options.epochs = arguments.integer("--epochs", 1, 100'000).value_or(options.epochs);
   options.batch = arguments.integer("--batch", 1, 1 << 20).value_or(options.batch);
-  options.lr = arguments.number("--lr", 1e-9, 1e6).value_or(options.lr);
+  options.lr = arguments.number_above("--lr", 0, 1e6).value_or(options.lr);
   options.n3 = arguments.number("--n3", 0, 1e6).value_or(options.n3);
   options.seed = uint64_t(arguments.integer("--seed", 0, int64_t(1) << 53).value_or(0));
 

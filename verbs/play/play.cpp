@@ -172,7 +172,7 @@ int64_t usual_fps(const EnvSpec& spec, bool gif) {
 
 Manner manner_of(const Arguments& arguments, const EnvSpec& spec, bool human) {
   const bool gif = arguments.value("--record").value_or("").ends_with(".gif");
-  const auto temperature = temperature_given("play", arguments);
+  const auto temperature = temperature_given(arguments);
   const Manner manner{
       .human = human,
       .actions = arguments.choice<ActMode>("--actions")

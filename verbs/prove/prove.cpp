@@ -132,7 +132,7 @@ Result search(const datalog::Dataset& data, const Arguments& arguments, PolicySc
   o.depth = int32_t(arguments.integer("--depth", 1, kMany).value_or(o.depth));
   o.nodes = arguments.integer("--nodes", 1, kMany).value_or(o.nodes);
   o.width = int32_t(arguments.integer("--width", 1, kMany).value_or(o.width));
-  o.seconds = arguments.number("--seconds", 1e-9, 1e9).value_or(o.seconds);
+  o.seconds = arguments.number_above("--seconds", 0, 1e9).value_or(o.seconds);
   if (policy) o.scores = std::ref(*policy);
   const auto trained = policy ? policy->params().select : maglev::kg::Select::leftmost;
   o.how.select_bound = arguments.choice<maglev::kg::Select>("--select").value_or(trained) ==

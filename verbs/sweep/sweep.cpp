@@ -371,10 +371,11 @@ int run(const std::vector<std::string>& words) {
     settle_names(trial);
     return trial.table().yaml();
   };
-  const WorkOptions options{.parallel = arguments.integer("--parallel", 1, 10'000).value_or(0),
-                            .budget_s = arguments.seconds("--budget", 0, 1e9).value_or(INFINITY),
-                            .until = arguments.number("--until", -1e300, 1e300).value_or(INFINITY),
-                            .resolved = resolved};
+  const WorkOptions options{
+      .parallel = arguments.integer("--parallel", 1, 10'000).value_or(0),
+      .budget_s = arguments.seconds("--budget", 0, 1e9).value_or(INFINITY),
+      .until = arguments.number("--until", -INFINITY, INFINITY).value_or(INFINITY),
+      .resolved = resolved};
   // an interval takes two
   const auto confirm_by = arguments.integer("--confirm", 2, 1000);
   const std::string out = arguments.value("--out").value_or(
