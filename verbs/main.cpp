@@ -44,6 +44,7 @@ int run(const std::vector<std::string>& arguments) {
   const VerbEntry& verb =
       maglev::find_row(maglev::verb_table(), helps ? arguments[1] : first, "", "command");
   if (helps) return verb.run({"--help"});
+  if (!verb.limits_simd) maglev::limit_simd();
   return verb.run({arguments.begin() + 1, arguments.end()});
 }
 
@@ -76,7 +77,6 @@ int main(int argc, char** argv) {
   take_closed_descriptors();
   maglev::expect_late_signals();
   try {
-    maglev::limit_simd();
     maglev::tell_nvtx();
     return flushed(run({argv + 1, argv + argc}));
   } catch (const maglev::Error& e) {

@@ -41,7 +41,7 @@ void limit_simd() {
       find_row(std::span<const Level>(kLevels), wanted, "[simd] MAGLEV_SIMD: ", "instructions");
   if (!has(level.target))
     throw Error("[simd] MAGLEV_SIMD=" + std::string(wanted) + ", but this processor has only " +
-                simd_name());
+                simd_name() + "; name fewer, or unset it");
   // not DisableTargets: then whoever asks what is supported turns the choice back to all there is
   use_simd(hwy::SupportedTargets() & ~(level.target - 1));
   limited = true;

@@ -71,6 +71,19 @@ def test_a_device_that_is_not_here_is_a_finding_and_the_rest_is_told(engine):
     assert wrong.returncode == 2 and "[device] must be auto, cpu, cuda" in wrong.stderr
 
 
+def test_instructions_that_there_are_not_are_a_finding_and_end_every_other_command(engine):
+    wrong = {"MAGLEV_SIMD": "avx51"}
+    said = "[simd] MAGLEV_SIMD: unknown instructions 'avx51'; did you mean avx512?"
+    done = engine("doctor", "--quick", "--json", env=wrong)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["warnings"][0].startswith(f"every other command is refused: {said}; ")
+    assert report["settings"]["MAGLEV_SIMD"] == {"value": "the best there is", "origin": "library default"}
+    done = engine("envs", env=wrong)
+    assert done.returncode == 2 and done.stderr == f"maglev: {said}\n"
+    assert engine("--version", env=wrong).returncode == 0
+
+
 def test_values_that_mean_nothing_do_not_hold(engine):
     report = told(engine, ATEN_CPU_CAPABILITY="avx9", MKL_CBWR="FOO")
     assert "no value that it has, and ignored" in report["ignored"]["ATEN_CPU_CAPABILITY"]["why"]

@@ -2,11 +2,13 @@
 // down.
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <unistd.h>
 
 #include "base/config/options.h"
 #include "base/core/error.h"
+#include "base/simd/targets.h"
 #include "base/trace/counters.h"
 #include "engine/host/machine.h"
 #include "engine/host/peaks.h"
@@ -43,6 +45,13 @@ int run(const std::vector<std::string>& words) {
   table.add("train.deterministic", deterministic, "the same bits each time on a GPU");
   for (const std::string& setting : arguments.settings()) table.override_with(setting);
 
+  std::string refused_simd;
+  try {
+    limit_simd();
+  } catch (const Error& e) {
+    refused_simd = e.what();
+    ::unsetenv("MAGLEV_SIMD");
+  }
   // as the user has it, before the engine adds its own
   const Environment user = this_environment();
   claim_threads();
@@ -66,6 +75,10 @@ int run(const std::vector<std::string>& words) {
     report.warnings.insert(report.warnings.begin(),
                            "a run with these settings is refused: " + refused +
                                "; what is told of a run is of one with device=cpu");
+  if (!refused_simd.empty())
+    report.warnings.insert(
+        report.warnings.begin(),
+        "every other command is refused: " + refused_simd + "; what is told here is without it");
   const auto torch = torch_settings(placement, deterministic);
   add_settings(report, torch,
                judge_environment(user, this_environment(), probe_surroundings(placement), system));
@@ -81,7 +94,7 @@ int run(const std::vector<std::string>& words) {
   }
   print(arguments.has("--json") ? report_json(report)
                                 : report_text(report, probe_terminal(STDOUT_FILENO)));
-  return refused.empty() ? 0 : 1;
+  return refused.empty() && refused_simd.empty() ? 0 : 1;
 }
 
 }  // namespace
@@ -92,7 +105,8 @@ VerbEntry entry() {
           .usage =
               "doctor [--json] [--quick] [device=<device>] [threads=<count>] [train.precision=<p>] "
               "[train.deterministic=<bool>]",
-          .run = run};
+          .run = run,
+          .limits_simd = true};
 }
 
 }  // namespace maglev::verbs::doctor
