@@ -1,15 +1,12 @@
 #include "verbs/kernels/gradient.h"
 
 #include <algorithm>
-#include <unistd.h>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include "base/core/printed.h"
 #include "verbs/kernels/parity.h"
 #include "verbs/kernels/results.h"
-#include "verbs/table.h"
 
 namespace maglev::verbs::kernels {
 namespace {
@@ -82,29 +79,11 @@ GradientCheck check_gradient(const KernelCase& kernel_case, double scale) {
 int print_gradients(const std::vector<KernelEntry>& kernels,
                     const std::vector<at::Device>& devices) {
   const double scale = tolerance_scale();
-  Table table({"kernel", "device", "case", "", "difference"});
-  int cases = 0, failed = 0;
-  for (const KernelEntry& kernel : kernels)
-    for (const at::Device& device : devices)
-      for (const KernelCase& one : kernel.cases(device)) {
-        GradientCheck check;
-        try {
-          check = check_gradient(one, scale);
-        } catch (const std::exception& e) {
-          check.reference.problem = thrown_text(e);
-        }
-        table.add({kernel.name, device.str(), one.name,
-                   !check.has_gradient ? "-"
-                   : check.ok()        ? "ok"
-                                       : "FAILED",
-                   gradient_text(check, one, scale)});
-        cases += check.has_gradient;
-        failed += !check.ok();
-      }
-  print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\n" + counted(cases, "case") + " with gradients, " + std::to_string(failed) + " failed\n" +
-        without_cases(kernels, devices));
-  return failed > 0 ? 1 : 0;
+  return print_checks(kernels, devices, " with gradients", [&](const KernelCase& one) -> Checked {
+    const GradientCheck check = check_gradient(one, scale);
+    return {.ok = check.has_gradient ? std::optional(check.ok()) : std::nullopt,
+            .text = gradient_text(check, one, scale)};
+  });
 }
 
 }  // namespace maglev::verbs::kernels

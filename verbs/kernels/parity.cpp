@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <unistd.h>
 
@@ -128,33 +129,38 @@ double tolerance_scale() {
   return scale;
 }
 
-std::string thrown_text(const std::exception& thrown) {
-  const std::string text = thrown.what();
-  return "threw: " + text.substr(0, text.find('\n'));
-}
-
-int print_parity(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices) {
-  const double scale = tolerance_scale();
+int print_checks(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices,
+                 const char* checked, const std::function<Checked(const KernelCase&)>& check) {
   Table table({"kernel", "device", "case", "", "difference"});
   int cases = 0, failed = 0;
   for (const KernelEntry& kernel : kernels)
     for (const at::Device& device : devices)
       for (const KernelCase& one : kernel.cases(device)) {
-        Parity parity;
+        Checked found;
         try {
-          parity = check_parity(one, scale);
+          found = check(one);
         } catch (const std::exception& e) {
-          parity.problem = thrown_text(e);
+          // its first line, without the backtrace of torch's
+          const std::string text = e.what();
+          found = {.ok = false, .text = "threw: " + text.substr(0, text.find('\n'))};
         }
-        table.add({kernel.name, device.str(), one.name, parity.ok ? "ok" : "FAILED",
-                   parity_text(parity, one.tolerance * scale)});
-        ++cases;
-        failed += !parity.ok;
+        const char* verdict = !found.ok ? "-" : *found.ok ? "ok" : "FAILED";
+        table.add({kernel.name, device.str(), one.name, verdict, found.text});
+        cases += found.ok.has_value();
+        failed += !found.ok.value_or(true);
       }
   print(table.text(probe_terminal(STDOUT_FILENO)));
-  print("\n" + counted(cases, "case") + ", " + std::to_string(failed) + " failed\n" +
+  print("\n" + counted(cases, "case") + checked + ", " + std::to_string(failed) + " failed\n" +
         without_cases(kernels, devices));
   return failed > 0 ? 1 : 0;
+}
+
+int print_parity(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices) {
+  const double scale = tolerance_scale();
+  return print_checks(kernels, devices, "", [&](const KernelCase& one) -> Checked {
+    const Parity parity = check_parity(one, scale);
+    return {.ok = parity.ok, .text = parity_text(parity, one.tolerance * scale)};
+  });
 }
 
 }  // namespace maglev::verbs::kernels

@@ -2,7 +2,7 @@
 // A fused kernel held to its reference.
 
 #include <cstdint>
-#include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,8 +46,16 @@ std::vector<at::Device> case_devices(const std::optional<std::string>& only = {}
 std::string without_cases(const std::vector<KernelEntry>& kernels,
                           const std::vector<at::Device>& devices);
 
-/// What is said of a case that threw: the first line, without the backtrace of torch's.
-std::string thrown_text(const std::exception& thrown);
+/// What a check found of a case.
+struct Checked {
+  std::optional<bool> ok;  ///< none: it has nothing to check
+  std::string text;
+};
+/// Checks every case of the kernels on the devices and prints a line each; one that throws has
+/// failed. `checked`: which cases are counted, " with gradients". Returns the exit status: 1 when
+/// one failed.
+int print_checks(const std::vector<KernelEntry>& kernels, const std::vector<at::Device>& devices,
+                 const char* checked, const std::function<Checked(const KernelCase&)>& check);
 
 /// Checks every case of the kernels on the devices and prints a line each with the share of the
 /// tolerance used. Returns the exit status: 1 when one failed.
