@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -24,6 +23,7 @@
 #include "algos/tdmpc2/learner.h"
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "bench/program.h"
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
 #include "engine/device/step_graph.h"
@@ -213,10 +213,6 @@ void run(const Flags& flags) {
 }  // namespace maglev::tdmpc2
 
 int main(int argc, char** argv) {
-  try {
-    maglev::tdmpc2::run(maglev::tdmpc2::parse({argv + 1, argv + argc}));
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  return maglev::program(
+      argc, argv, [](const auto& words) { maglev::tdmpc2::run(maglev::tdmpc2::parse(words)); });
 }

@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,8 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/simd/pairs.h"
+#include "bench/product_rate.h"
+#include "bench/program.h"
 #include "engine/host/machine.h"
 
 namespace maglev {
@@ -46,18 +47,6 @@ EnvSpec spec_of(bool pixels) {
   else spec.observations = {{.name = "vector", .shape = {kVector}}};
   spec.action.low.assign(kActions, -1), spec.action.high.assign(kActions, 1);
   return spec;
-}
-
-// operations a second of one thread, in products of 512 by 512
-double product_rate() {
-  auto a = at::rand({512, 512}), b = at::rand({512, 512}), out = at::empty({512, 512});
-  double best = 1e9;
-  for (int r = 0; r < 30; ++r) {
-    const double start = thread_cpu_s();
-    at::mm_out(out, a, b);
-    best = std::min(best, thread_cpu_s() - start);
-  }
-  return 2. * 512 * 512 * 512 / best;
 }
 
 Sequences batch_of(const Options& o, const ModelShape& s) {
@@ -155,10 +144,5 @@ void run(const Setup& setup) {
 }  // namespace maglev
 
 int main(int argc, char** argv) {
-  try {
-    maglev::run(maglev::read({argv + 1, argv + argc}));
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
+  return maglev::program(argc, argv, [](const auto& words) { maglev::run(maglev::read(words)); });
 }

@@ -10,11 +10,11 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 
 #include "base/core/error.h"
 #include "base/core/thread_pool.h"
 #include "base/env/throughput.h"
+#include "bench/program.h"
 
 namespace maglev {
 namespace {
@@ -74,11 +74,4 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    maglev::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::program(argc, argv, maglev::run); }

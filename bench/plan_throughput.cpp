@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <iostream>
 #include <string>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "base/config/choice.h"
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "bench/program.h"
 #include "engine/device/precision.h"
 #include "engine/host/machine.h"
 
@@ -179,11 +179,4 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace maglev::tdmpc2
 
-int main(int argc, char** argv) {
-  try {
-    maglev::tdmpc2::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::program(argc, argv, maglev::tdmpc2::run); }

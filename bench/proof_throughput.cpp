@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,6 +27,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/env/host_envs.h"
+#include "bench/program.h"
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
 #include "kernels/ragged/ragged_op.h"
@@ -209,11 +209,4 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    maglev::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::program(argc, argv, maglev::run); }

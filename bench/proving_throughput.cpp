@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/env/host_envs.h"
+#include "bench/program.h"
 #include "envs/kg/kg.h"
 
 namespace maglev {
@@ -114,11 +114,4 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    maglev::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::program(argc, argv, maglev::run); }

@@ -11,7 +11,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iostream>
 #include <memory>
 #include <string>
 
@@ -23,6 +22,8 @@
 #include "algos/tdmpc2/reference/learner.h"
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "bench/product_rate.h"
+#include "bench/program.h"
 #include "engine/host/machine.h"
 
 namespace maglev {
@@ -72,18 +73,6 @@ double update_flops(const Case& c, const ModelLayout& layout) {
   const int64_t targets = rows * (encoder + policy + 2 * q);
   const int64_t later = (c.horizon + 1) * c.batch * (3 * policy + 2 * 2 * q);
   return 2. * double(targets + 3 * c.batch * encoder + 3 * rows * heads + later);
-}
-
-// operations a second of one thread, in products of 512 by 512
-double product_rate() {
-  auto a = at::rand({512, 512}), b = at::rand({512, 512}), out = at::empty({512, 512});
-  double best = 1e9;
-  for (int r = 0; r < 30; ++r) {
-    const double start = thread_cpu_s();
-    at::mm_out(out, a, b);
-    best = std::min(best, thread_cpu_s() - start);
-  }
-  return 2. * 512 * 512 * 512 / best;
 }
 
 template <class Learner>
@@ -160,11 +149,4 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    maglev::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::program(argc, argv, maglev::run); }

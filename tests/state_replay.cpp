@@ -8,10 +8,10 @@
 // environments begin with, and no input is read.
 
 #include <cstdio>
-#include <iostream>
 
 #include "base/core/error.h"
 #include "base/env/host_envs.h"
+#include "bench/program.h"
 
 namespace maglev {
 namespace {
@@ -69,11 +69,4 @@ void run(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace maglev
 
-int main(int argc, char** argv) {
-  try {
-    maglev::run({argv + 1, argv + argc});
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return maglev::program(argc, argv, maglev::run); }
