@@ -20,6 +20,18 @@ namespace hn = hwy::HWY_NAMESPACE;
 // ln 2 in two parts, the first exact in its product with an exponent
 constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 
+/// exp(r), |r| <= ln 2 / 2, by Taylor's series: the first term left out is below 6e-9.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_series(D d, V r) {
+  V p = hn::Set(d, 1.f / 5040);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 720));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 120));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 24));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 6));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  return hn::MulAdd(p, r * r, r) + hn::Set(d, 1.f);
+}
+
 /// exp(x) = 2^n exp(r), x = n ln 2 + r. Below the smallest normal number it is exactly 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_vector(D d, V x) {
@@ -27,14 +39,7 @@ HWY_INLINE V exp_vector(D d, V x) {
   const V n = hn::Round(x * hn::Set(d, 1.44269504f));
   V r = hn::NegMulAdd(n, hn::Set(d, kLn2High), x);
   r = hn::NegMulAdd(n, hn::Set(d, kLn2Low), r);
-  // Taylor's series; |r| <= ln 2 / 2, so the first term left out is below 6e-9
-  V p = hn::Set(d, 1.f / 5040);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 720));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 120));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 24));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 6));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-  p = hn::MulAdd(p, r * r, r) + hn::Set(d, 1.f);
+  V p = exp_series(d, r);
   // in two factors: 2^128 alone is no float, its product with p may be
   const auto exponent = hn::ConvertTo(integers, n);
   const auto half = hn::ShiftRight<1>(exponent), bias = hn::Set(integers, 127);

@@ -28,15 +28,8 @@ HWY_INLINE V sigmoid_vector(D d, V x) {
   const V n = biased - magic;
   V r = hn::NegMulAdd(n, hn::Set(d, kLn2High), a);
   r = hn::NegMulAdd(n, hn::Set(d, kLn2Low), r);
-  V p = hn::Set(d, 1.f / 5040);
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 720));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 120));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 24));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.f / 6));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   const V one = hn::Set(d, 1.f);
-  p = hn::MulAdd(p, r * r, r) + one;
-  return one / hn::MulAdd(power, p, one);
+  return one / hn::MulAdd(power, exp_series(d, r), one);
 }
 
 // work(i, part, reset, second gate, candidate, update) for the elements of each block
