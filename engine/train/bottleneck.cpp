@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace maglev {
 namespace {
@@ -121,51 +122,45 @@ Bottleneck most_beside(const Load& load) {
   return beside;
 }
 
-}  // namespace
+// whether programs of its own take the steps that the run's threads wait for: what they are at
+// counts
+bool is_stepped_elsewhere(const Load& load) {
+  return load.programs > 0 && load.environment > std::max({load.policy, load.learn, load.copy});
+}
 
-Bottleneck bottleneck_of(const Load& load) {
-  // what stands in the way of every stage alike
-  if (load.memory_pressure > kPressed)
-    return {Bound::memory, load.memory_pressure,
-            "a smaller replay or env.count, or fewer programs beside it"};
-  if (!load.on_device && load.threads > load.usable)
-    return {Bound::crowding, 1 - double(load.usable) / load.threads,
-            "threads=" + std::to_string(load.usable)};
+// whether such programs wait themselves, for something that is no processor
+bool programs_wait(const Load& load) {
+  if (!is_stepped_elsewhere(load) || std::isnan(load.programs_queued)) return false;
+  const int64_t at_once =
+      std::min<int64_t>(std::min(load.programs, load.usable), load.rows / load.agents);
+  return load.programs_processors + load.programs_queued <
+         kWanted * double(at_once) * load.environment;
+}
 
-  if (const Bottleneck beside = most_beside(load);
-      beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
-    return beside;
-
-  // programs of its own take the steps that the run's threads wait for: what they are at counts
-  const bool stepped_elsewhere =
-      load.programs > 0 && load.environment > std::max({load.policy, load.learn, load.copy});
-  if (stepped_elsewhere && !std::isnan(load.programs_queued)) {
-    const int64_t at_once =
-        std::min<int64_t>(std::min(load.programs, load.usable), load.rows / load.agents);
-    if (load.programs_processors + load.programs_queued <
-        kWanted * double(at_once) * load.environment)
-      return {Bound::waiting, load.environment, for_waiting(load)};
-  }
-
-  const int programs = stepped_elsewhere ? load.programs : 0;
+// where processors that the run could have had did something else, or nothing
+std::optional<Bottleneck> missing_processors(const Load& load) {
+  const int programs = is_stepped_elsewhere(load) ? load.programs : 0;
   const double could = std::min(load.threads + programs, load.usable),
                had = load.processors + (programs > 0 ? load.programs_processors : 0),
                queued = load.queued + (programs > 0 ? load.programs_queued : 0);
-  if (!load.on_device && had < kBusy * could) {
-    // who sleeps most of what is missing would not be busier without others
-    const bool sleeps = queued < (could - had) / 2;
-    if (load.processor_pressure > kCrowded && !sleeps)
-      return {Bound::processors, 1 - had / could,
-              "fewer of them, another time" +
-                  (load.threads > 1
-                       ? ", or threads=" + count_of(std::max(1., load.processors)) + " meanwhile"
-                       : std::string())};
-    if (load.threads > 1 && !stepped_elsewhere)
-      return {Bound::threads, 1 - had / could,
-              "threads=" + count_of(std::max(1.0, std::ceil(load.processors)))};
-  }
+  if (load.on_device || !(had < kBusy * could)) return std::nullopt;
+  // who sleeps most of what is missing would not be busier without others
+  const bool sleeps = queued < (could - had) / 2;
+  if (load.processor_pressure > kCrowded && !sleeps)
+    return Bottleneck{
+        Bound::processors, 1 - had / could,
+        "fewer of them, another time" +
+            (load.threads > 1
+                 ? ", or threads=" + count_of(std::max(1., load.processors)) + " meanwhile"
+                 : std::string())};
+  if (load.threads > 1 && programs == 0)
+    return Bottleneck{Bound::threads, 1 - had / could,
+                      "threads=" + count_of(std::max(1.0, std::ceil(load.processors)))};
+  return std::nullopt;
+}
 
-  // else the stage that takes most of the time
+// without advice
+Bottleneck longest_stage(const Load& load) {
   const double rest = std::max(0.0, 1 - load.environment - load.policy - load.learn - load.copy -
                                         load.logging - load.saving - load.evaluating - load.hooks);
   Bottleneck most{Bound::other, rest, ""};
@@ -176,6 +171,27 @@ Bottleneck bottleneck_of(const Load& load) {
   stage(Bound::policy, load.policy);
   stage(Bound::learning, load.learn);
   stage(Bound::copying, load.copy);
+  return most;
+}
+
+}  // namespace
+
+Bottleneck bottleneck_of(const Load& load) {
+  // what stands in the way of every stage alike
+  if (load.memory_pressure > kPressed)
+    return {Bound::memory, load.memory_pressure,
+            "a smaller replay or env.count, or fewer programs beside it"};
+  if (!load.on_device && load.threads > load.usable)
+    return {Bound::crowding, 1 - double(load.usable) / load.threads,
+            "threads=" + std::to_string(load.usable)};
+  if (const Bottleneck beside = most_beside(load);
+      beside.share > std::max({kBeside, load.environment, load.policy, load.learn, load.copy}))
+    return beside;
+  if (programs_wait(load)) return {Bound::waiting, load.environment, for_waiting(load)};
+  if (const auto missing = missing_processors(load)) return *missing;
+
+  // else the stage that takes most of the time
+  Bottleneck most = longest_stage(load);
   // and on a GPU whatever keeps the host from giving it work, in whichever stage
   if (load.on_device && load.device_busy < kDeviceBusy && most.bound != Bound::copying)
     return idle_device(load, most.bound);
