@@ -74,43 +74,42 @@ Finding not_loaded(const Check& check, const std::string& why) {
   return {Outcome::skipped, "nothing could be loaded"};
 }
 
-int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, grammar());
-  if (arguments.help()) return arguments.print_help();
-  const std::string& folder = arguments.positional()[0];
-  const std::string which = arguments.value("--checkpoint").value_or("latest");
-  const std::vector<std::string>& settings = arguments.settings();
-  std::vector<std::string> other = settings;
-  take_threads(other);
-  if (!other.empty())
-    throw Error(
-        "[verify] a run is checked as it was trained: of settings only threads=N may be "
-        "given, got '" +
-        other[0] + "'");
-  // a folder that is no run is a mistake; a run that cannot be loaded is not as it should be
-  const auto experiment = experiment_of(folder);
+/// The run's policy, or why it cannot be loaded.
+struct Loaded {
   std::optional<RunPolicy> policy;
-  std::string unloadable;
+  std::string why_not;
+};
+/// A folder that is no run is a mistake and throws; a run that cannot be loaded is not as it should
+/// be.
+void load(const std::string& folder, const std::string& which,
+          const std::vector<std::string>& settings, Loaded& loaded) {
   try {
-    policy.emplace(folder, which, settings);
+    loaded.policy.emplace(folder, which, settings);
   } catch (const Error& error) {
     if (!has_checkpoint(folder, which)) throw;
-    unloadable = which == "latest" ? damage_of(folder) : error.what();
-    if (unloadable.empty()) unloadable = error.what();
+    loaded.why_not = which == "latest" ? damage_of(folder) : error.what();
+    if (loaded.why_not.empty()) loaded.why_not = error.what();
   }
-  std::optional<Subject> subject;
-  if (policy)
-    subject.emplace(
-        Subject{.folder = folder,
-                .run = *policy,
-                .game = game_of(policy->experiment(), policy->placement(), policy->pool())});
+}
 
-  Table table({"check", "outcome", "what was seen"});
+/// What the checks found.
+struct Findings {
   Json rows = Json::array();
-  int64_t counts[3] = {};
-  const bool as_json = arguments.has("--json");
-  const auto checks = checks_of(experiment->env().name);
-  // a row is printed as its check ends, so columns are as wide from the beginning
+  int64_t counts[names_of(Outcome()).size()] = {};  ///< by outcome
+  int64_t count(Outcome outcome) const { return counts[size_t(outcome)]; }
+};
+
+/// Runs each check; `shown`: as a table, a row as its check ends.
+Findings look(const std::vector<Check>& checks, Loaded& loaded, const std::string& folder,
+              bool shown) {
+  std::optional<Subject> subject;
+  if (RunPolicy* run = loaded.policy ? &*loaded.policy : nullptr)
+    subject.emplace(Subject{.folder = folder,
+                            .run = *run,
+                            .game = game_of(run->experiment(), run->placement(), run->pool())});
+  Findings found;
+  Table table({"check", "outcome", "what was seen"});
+  // columns are as wide from the beginning
   for (const Check& check : checks) table.widen({check.name, "", ""});
   for (const char* outcome : names_of(Outcome())) table.widen({"", outcome, ""});
   const Terminal terminal = probe_terminal(STDOUT_FILENO);
@@ -119,36 +118,58 @@ int run(const std::vector<std::string>& words) {
   StatusLine line;
   for (const Check& check : checks) {
     line.show(std::string("checking ") + check.name);
-    const Finding finding = subject ? finding_of(check, *subject) : not_loaded(check, unloadable);
-    counts[size_t(finding.outcome)] += 1;
-    table.add({check.name, name_of(finding.outcome), finding.what});
-    if (!as_json) {
-      line.clear();
-      const std::string text = table.text(terminal);
-      print(text.substr(printed));
-      std::fflush(stdout);
-      printed = text.size();
-    }
-    rows.push_back(
+    const Finding finding =
+        subject ? finding_of(check, *subject) : not_loaded(check, loaded.why_not);
+    found.counts[size_t(finding.outcome)] += 1;
+    found.rows.push_back(
         {{"check", check.name}, {"outcome", name_of(finding.outcome)}, {"what", finding.what}});
+    table.add({check.name, name_of(finding.outcome), finding.what});
+    if (!shown) continue;
+    line.clear();
+    const std::string text = table.text(terminal);
+    print(text.substr(printed));
+    std::fflush(stdout);
+    printed = text.size();
   }
   line.clear();
-  const int64_t passed = counts[size_t(Outcome::passed)], failed = counts[size_t(Outcome::failed)];
+  return found;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  const std::string& folder = arguments.positional()[0];
+  std::vector<std::string> other = arguments.settings();
+  take_threads(other);
+  if (!other.empty())
+    throw Error(
+        "[verify] a run is checked as it was trained: of settings only threads=N may be "
+        "given, got '" +
+        other[0] + "'");
+  const bool as_json = arguments.has("--json");
+  const auto experiment = experiment_of(folder);
+  Loaded loaded;
+  load(folder, arguments.value("--checkpoint").value_or("latest"), arguments.settings(), loaded);
+  const Findings found =
+      look(checks_of(experiment->env().name), loaded, folder, /*shown=*/!as_json);
+  const bool passed = found.count(Outcome::failed) == 0;
+  const auto& policy = loaded.policy;
   if (as_json) {
     const Json report = {{"run", folder},
                          {"checkpoint", policy ? Json(policy->checkpoint()) : Json()},
                          {"step", policy ? Json(policy->identity().step) : Json()},
-                         {"checks", rows},
-                         {"passed", failed == 0}};
+                         {"checks", found.rows},
+                         {"passed", passed}};
     print(report.dump(2) + "\n");
   } else {
     const std::string judged =
         policy ? policy->checkpoint() + ", step " + std::to_string(policy->identity().step)
                : folder;
-    std::printf("%ld passed, %ld failed, %ld skipped: %s\n", long(passed), long(failed),
-                long(counts[size_t(Outcome::skipped)]), judged.c_str());
+    std::printf("%ld passed, %ld failed, %ld skipped: %s\n", long(found.count(Outcome::passed)),
+                long(found.count(Outcome::failed)), long(found.count(Outcome::skipped)),
+                judged.c_str());
   }
-  return failed == 0 ? 0 : 1;
+  return passed ? 0 : 1;
 }
 
 }  // namespace
