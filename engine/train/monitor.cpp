@@ -59,9 +59,27 @@ void Monitor::add_to(MetricRow& row) {
   }
   tensors_now_ = tensors;
   const GpuUsage gpu = gpu_ ? gpu_() : GpuUsage{};
-  const double passed_s = now.at_s - last_.at_s, joules = joules_between(last_, now);
-  const double processors = (now.processor_s - last_.processor_s) / passed_s;
+  take_memory(now, tensors);
+  add_memory(now, tensors, row);
 
+  const auto add = [&](const char* name, double value) { row.values.emplace_back(name, value); };
+  // what came before the loop took energy for no steps
+  const double since = double(row.step - std::exchange(last_step_, row.step)),
+               steps = first ? 0 : since;
+  add("machine/processors", processors_until(now));
+  if (const double joules = joules_between(last_, now); !std::isnan(joules)) {
+    add("machine/watts", joules / (now.at_s - last_.at_s));
+    add("machine/joules_per_million_steps", steps > 0 ? 1e6 * joules / steps : kUnknown);
+  }
+  add_gpu(gpu, steps, row);
+  // what bounded these seconds
+  if (summed_s_ > 0) row.bound_by = bottleneck_of(load_until(now, gpu)).text();
+  load_.environment = load_.policy = load_.learn = load_.copy = summed_s_ = 0;
+  beside_ = {};
+  last_ = now, last_gpu_ = gpu;
+}
+
+void Monitor::take_memory(const Usage& now, const TensorMemory& tensors) {
   if (times_s_.size() == kMost) times_s_.erase(times_s_.begin());
   times_s_.push_back(now.at_s);
   for (auto [held, bytes] :
@@ -70,50 +88,45 @@ void Monitor::add_to(MetricRow& row) {
     held->bytes.push_back(double(bytes));
     look_for_growth(*held);
   }
+}
 
-  const double steps = double(row.step - std::exchange(last_step_, row.step));
+void Monitor::add_memory(const Usage& now, const TensorMemory& tensors, MetricRow& row) const {
   const auto add = [&](const char* name, double value) { row.values.emplace_back(name, value); };
   add("memory/process_mib", double(now.resident) / kMiB);
   add("memory/tensors_mib", double(tensors.host) / kMiB);
   add("memory/growth_mib_per_hour", process_.growth * kHour_s / kMiB);
   if (!std::isnan(now.memory_pressure)) add("memory/pressure", now.memory_pressure);
-  if (tensors.device_reserved > 0) {
-    add("memory/device_mib", double(tensors.device) / kMiB);
-    add("memory/device_reserved_mib", double(tensors.device_reserved) / kMiB);
-    add("memory/device_growth_mib_per_hour", device_.growth * kHour_s / kMiB);
-  }
-  add("machine/processors", processors);
-  if (!std::isnan(joules)) {
-    add("machine/watts", joules / passed_s);
-    add("machine/joules_per_million_steps", steps > 0 && !first ? 1e6 * joules / steps : kUnknown);
-  }
-  // as above, what came before the loop took energy for no steps
-  add_gpu(gpu, first ? 0 : steps, row);
-  // what bounded these seconds
-  if (summed_s_ > 0) {
-    Load load = load_;
-    for (double* share : {&load.environment, &load.policy, &load.learn, &load.copy})
-      *share /= summed_s_;
-    load.logging = beside_.logging / summed_s_, load.saving = beside_.saving / summed_s_;
-    load.evaluating = beside_.evaluating / summed_s_, load.hooks = beside_.hooks / summed_s_;
-    load.learn = std::max(0.0, load.learn - beside_.hooks_in_learn / summed_s_);
-    load.processors = processors;
-    // threads and programs that ended meanwhile take their times with them
-    const auto grown = [&](double before, double after) {
-      return std::isnan(after - before) ? kUnknown : std::max(0.0, after - before) / passed_s;
-    };
-    load.queued = grown(last_.queued_s, now.queued_s);
-    load.programs = now.programs.running;
-    load.programs_processors = grown(last_.programs.on_processor_s, now.programs.on_processor_s);
-    load.programs_queued = grown(last_.programs.queued_s, now.programs.queued_s);
-    load.memory_pressure = now.memory_pressure;
-    load.processor_pressure = now.processor_pressure;
-    load.device_busy = gpu.busy;
-    row.bound_by = bottleneck_of(load).text();
-  }
-  load_.environment = load_.policy = load_.learn = load_.copy = summed_s_ = 0;
-  beside_ = {};
-  last_ = now, last_gpu_ = gpu;
+  if (tensors.device_reserved == 0) return;
+  add("memory/device_mib", double(tensors.device) / kMiB);
+  add("memory/device_reserved_mib", double(tensors.device_reserved) / kMiB);
+  add("memory/device_growth_mib_per_hour", device_.growth * kHour_s / kMiB);
+}
+
+double Monitor::processors_until(const Usage& now) const {
+  return (now.processor_s - last_.processor_s) / (now.at_s - last_.at_s);
+}
+
+Load Monitor::load_until(const Usage& now, const GpuUsage& gpu) const {
+  Load load = load_;
+  for (double* share : {&load.environment, &load.policy, &load.learn, &load.copy})
+    *share /= summed_s_;
+  load.logging = beside_.logging / summed_s_, load.saving = beside_.saving / summed_s_;
+  load.evaluating = beside_.evaluating / summed_s_, load.hooks = beside_.hooks / summed_s_;
+  load.learn = std::max(0.0, load.learn - beside_.hooks_in_learn / summed_s_);
+  load.processors = processors_until(now);
+  // threads and programs that ended meanwhile take their times with them
+  const auto grown = [&](double before, double after) {
+    return std::isnan(after - before) ? kUnknown
+                                      : std::max(0.0, after - before) / (now.at_s - last_.at_s);
+  };
+  load.queued = grown(last_.queued_s, now.queued_s);
+  load.programs = now.programs.running;
+  load.programs_processors = grown(last_.programs.on_processor_s, now.programs.on_processor_s);
+  load.programs_queued = grown(last_.programs.queued_s, now.programs.queued_s);
+  load.memory_pressure = now.memory_pressure;
+  load.processor_pressure = now.processor_pressure;
+  load.device_busy = gpu.busy;
+  return load;
 }
 
 void Monitor::add_gpu(const GpuUsage& now, double steps, MetricRow& row) const {

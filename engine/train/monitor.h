@@ -68,6 +68,12 @@ class Monitor {
   /// What most of the growth of `of` since the first sample is; "": not known.
   std::string grown_part(const Held& of) const;
   void add_times(const MetricRow& row);
+  /// Takes the sample among those whose growth is looked for.
+  void take_memory(const Usage& now, const TensorMemory& tensors);
+  void add_memory(const Usage& now, const TensorMemory& tensors, MetricRow& row) const;
+  /// Processors that the process had, on average, and what it did, since the last sample.
+  double processors_until(const Usage& now) const;
+  Load load_until(const Usage& now, const GpuUsage& gpu) const;
   void add_gpu(const GpuUsage& now, double steps, MetricRow& row) const;
 
   double every_s_;
