@@ -234,6 +234,56 @@ bool same_file(const std::string& a, const std::string& b) {
   return whole(a) == whole(b) || std::filesystem::equivalent(a, b, error);
 }
 
+// where the model goes, and samples where they were asked for
+struct Files {
+  std::string model;
+  std::optional<std::string> samples;
+};
+
+// throws Error where one may not be written
+Files files_of(const Arguments& arguments, const std::string& folder) {
+  Files files{.model = arguments.output("--onnx").value_or(""),
+              .samples = arguments.output("--samples")};
+  std::string& model = files.model;
+  if (!model.empty() && !model.ends_with(".onnx"))
+    throw Error("[export] --onnx writes ONNX, into a name that ends in .onnx, got " + model);
+  if (model.empty()) {
+    model = folder + (arguments.has("--int8") ? "/policy_int8.onnx" : "/policy.onnx");
+    if (path_exists(model) && !arguments.has("--overwrite"))
+      throw Error("[export] " + model +
+                  " is there already; name another by --onnx, or replace it by --overwrite");
+  }
+  model = behind_links(model);
+  if (files.samples) files.samples = behind_links(*files.samples);
+  if (files.samples && same_file(model, *files.samples))
+    throw Error("[export] --samples would replace the model, which goes to " + model +
+                "; name another file for the samples, e.g. samples.safetensors");
+  return files;
+}
+
+// samples of what the policy does, as a file that is kept where it was asked for; what the model
+// makes of them, where --check was given
+int sample(RunPolicy& run, const Files& files, bool checks, bool int8) {
+  if (!files.samples && !checks) return 0;
+  const std::string file =
+      files.samples
+          ? *files.samples
+          : temporary_beside((std::filesystem::temp_directory_path() / "samples").string());
+  struct Removed {
+    ~Removed() {
+      if (!path.empty()) std::filesystem::remove(path, error);
+    }
+    std::string path;
+    std::error_code error = {};
+  } removed{files.samples ? "" : file};
+  write_samples(file, policy_samples(run.policy(), run.experiment(), run.placement(), run.pool()));
+  if (files.samples) std::printf("samples written to %s\n", file.c_str());
+  if (!checks) return 0;
+  std::vector<std::string> given{files.model, file};
+  if (int8) given.push_back(own_returns(run));
+  return check(given);
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -245,21 +295,7 @@ int run(const std::vector<std::string>& words) {
   if (!named) throw no_run(name);
   // a checkpoint that is not there comes before a model that is
   if (named->checkpoint != "latest") checkpoint_of(named->folder, named->checkpoint);
-  auto samples_file = arguments.output("--samples");
-  std::string file = arguments.output("--onnx").value_or("");
-  if (!file.empty() && !file.ends_with(".onnx"))
-    throw Error("[export] --onnx writes ONNX, into a name that ends in .onnx, got " + file);
-  if (file.empty()) {
-    file = named->folder + (arguments.has("--int8") ? "/policy_int8.onnx" : "/policy.onnx");
-    if (path_exists(file) && !arguments.has("--overwrite"))
-      throw Error("[export] " + file +
-                  " is there already; name another by --onnx, or replace it by --overwrite");
-  }
-  file = behind_links(file);
-  if (samples_file) samples_file = behind_links(*samples_file);
-  if (samples_file && same_file(file, *samples_file))
-    throw Error("[export] --samples would replace the model, which goes to " + file +
-                "; name another file for the samples, e.g. samples.safetensors");
+  const Files files = files_of(arguments, named->folder);
   // before anything is written, so that the same command may be given again
   if (arguments.has("--check")) check({});
 
@@ -277,12 +313,12 @@ int run(const std::vector<std::string>& words) {
   std::optional<Quantized> int8;
   if (arguments.has("--int8")) int8 = put_in_int8(model, run.experiment().spec());
   const std::string bytes = onnx::to_bytes(model);
-  write_atomic(file, bytes);
+  write_atomic(files.model, bytes);
 
   std::printf("%s on %s, step %ld, %s\n", trained->algo().name, trained->env().name,
               long(run.identity().step), run.checkpoint().c_str());
   print(table_of(model));
-  std::printf("written to %s: %s, %zu operations, opset %ld\n", file.c_str(),
+  std::printf("written to %s: %s, %zu operations, opset %ld\n", files.model.c_str(),
               bytes_text(int64_t(bytes.size())).c_str(), model.nodes.size(), long(model.opset));
   if (int8) print(int8_line(*int8, model));
   const auto precision = trained->run.precision;
@@ -290,26 +326,7 @@ int run(const std::vector<std::string>& words) {
     std::printf("note: trained in %s; the model has the weights in fp32 and computes so%s\n",
                 name_of(*precision), int8 ? ", but for products in 8 bits" : "");
   if (*trained->algo().exported.note) std::printf("note: %s\n", trained->algo().exported.note);
-  if (!samples_file && !arguments.has("--check")) return 0;
-
-  const std::string samples =
-      samples_file
-          ? *samples_file
-          : temporary_beside((std::filesystem::temp_directory_path() / "samples").string());
-  struct Removed {
-    ~Removed() {
-      if (!path.empty()) std::filesystem::remove(path, error);
-    }
-    std::string path;
-    std::error_code error = {};
-  } removed{samples_file ? "" : samples};
-  write_samples(samples,
-                policy_samples(run.policy(), run.experiment(), run.placement(), run.pool()));
-  if (samples_file) std::printf("samples written to %s\n", samples.c_str());
-  if (!arguments.has("--check")) return 0;
-  std::vector<std::string> given{file, samples};
-  if (int8) given.push_back(own_returns(run));
-  return check(given);
+  return sample(run, files, arguments.has("--check"), int8.has_value());
 }
 
 }  // namespace
