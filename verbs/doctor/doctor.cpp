@@ -27,59 +27,81 @@ namespace {
 
 constexpr int64_t kMeasuredBytes = int64_t(192) << 20;
 
+// what is told of a run: settings, as train has them
+struct Asked {
+  std::string device = "auto";
+  int64_t threads = 0;
+  std::optional<Precision> precision;
+  bool deterministic = false;
+
+  explicit Asked(const std::vector<std::string>& settings) {
+    OptionTable table;
+    table.add("device", device, "auto, cpu, cuda or cuda:<index>");
+    table.add("threads", threads, "threads; 0: as many as the process may use",
+              {.min = 0, .max = 1024});
+    table.add("train.precision", precision, "of networks' forward passes");
+    table.add("train.deterministic", deterministic, "the same bits each time on a GPU");
+    for (const std::string& setting : settings) table.override_with(setting);
+  }
+};
+
+// why other commands would be refused: whoever is refused asks because of it, and the machine is
+// told all the same
+struct Refusals {
+  std::string simd, device;
+  bool any() const { return !simd.empty() || !device.empty(); }
+};
+
+void limit_simd_or_say(Refusals& refusals) {
+  try {
+    limit_simd();
+  } catch (const Error& e) {
+    refusals.simd = e.what();
+    ::unsetenv("MAGLEV_SIMD");
+  }
+}
+
+Placement place_or_say(const Asked& asked, Refusals& refusals) {
+  try {
+    return place(asked.device, asked.threads, asked.precision);
+  } catch (const Error& e) {
+    if (!asked.device.starts_with("cuda")) throw;
+    refusals.device = e.what();
+    Placement cpu = place("cpu", asked.threads);
+    // the reason without the part it is of
+    cpu.device_why = refusals.device.substr(refusals.device.find(' ') + 1);
+    return cpu;
+  }
+}
+
+void add_refusals(Report& report, const Refusals& refusals) {
+  std::vector<std::string> lines;
+  if (!refusals.simd.empty())
+    lines.push_back("every other command is refused: " + refusals.simd +
+                    "; what is told here is without it");
+  if (!refusals.device.empty())
+    lines.push_back("a run with these settings is refused: " + refusals.device +
+                    "; what is told of a run is of one with device=cpu");
+  report.warnings.insert(report.warnings.begin(), lines.begin(), lines.end());
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(
       entry(), words,
       {.flags = {{"--json", "", "the same as JSON"}, {"--quick", "", "measure nothing"}},
        .settings = true});
   if (arguments.help()) return arguments.print_help();
-  std::string device = "auto";
-  int64_t threads = 0;
-  std::optional<Precision> precision;
-  bool deterministic = false;
-  OptionTable table;
-  table.add("device", device, "auto, cpu, cuda or cuda:<index>");
-  table.add("threads", threads, "threads; 0: as many as the process may use",
-            {.min = 0, .max = 1024});
-  table.add("train.precision", precision, "of networks' forward passes");
-  table.add("train.deterministic", deterministic, "the same bits each time on a GPU");
-  for (const std::string& setting : arguments.settings()) table.override_with(setting);
-
-  std::string refused_simd;
-  try {
-    limit_simd();
-  } catch (const Error& e) {
-    refused_simd = e.what();
-    ::unsetenv("MAGLEV_SIMD");
-  }
+  const Asked asked(arguments.settings());
+  Refusals refusals;
+  limit_simd_or_say(refusals);
   // as the user has it, before the engine adds its own
   const Environment user = this_environment();
   claim_threads();
   const System system = probe_system(std::filesystem::current_path().string());
-  // whoever is refused asks because of it: the machine is told all the same
-  std::string refused;
-  const Placement placement = [&] {
-    try {
-      return place(device, threads, precision);
-    } catch (const Error& e) {
-      if (!device.starts_with("cuda")) throw;
-      refused = e.what();
-      Placement cpu = place("cpu", threads);
-      // the reason without the part it is of
-      cpu.device_why = refused.substr(refused.find(' ') + 1);
-      return cpu;
-    }
-  }();
+  const Placement placement = place_or_say(asked, refusals);
   Report report = make_report(system, probe_build(), placement);
-  if (!refused.empty())
-    report.warnings.insert(report.warnings.begin(),
-                           "a run with these settings is refused: " + refused +
-                               "; what is told of a run is of one with device=cpu");
-  if (!refused_simd.empty())
-    report.warnings.insert(
-        report.warnings.begin(),
-        "every other command is refused: " + refused_simd + "; what is told here is without it");
-  const auto torch = torch_settings(placement, deterministic);
+  add_refusals(report, refusals);
+  const auto torch = torch_settings(placement, asked.deterministic);
   add_settings(report, torch,
                judge_environment(user, this_environment(), probe_surroundings(placement), system));
   report.sections.push_back(traces_section(trace::perf_counters().lacks));
@@ -94,7 +116,7 @@ int run(const std::vector<std::string>& words) {
   }
   print(arguments.has("--json") ? report_json(report)
                                 : report_text(report, probe_terminal(STDOUT_FILENO)));
-  return refused.empty() && refused_simd.empty() ? 0 : 1;
+  return refusals.any() ? 1 : 0;
 }
 
 }  // namespace
