@@ -4,6 +4,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/words.h"
 #include "verbs/doctor/environment.h"
@@ -38,7 +39,7 @@ std::string take_tuned(Experiment& experiment) {
       std::string(experiment.algo().name) + " " + std::string(experiment.env().name);
   if (!tuned)
     return "+hardware=auto: nothing was tuned on this machine for " + pair +
-           " with these settings, which stay as they are; ./maglev tune " + pair +
+           " with these settings, which stay as they are; " + command_name() + " tune " + pair +
            " with the same settings finds faster ones";
   std::string text;
   for (const auto& [name, value] : tuned->settings) {
@@ -50,8 +51,8 @@ std::string take_tuned(Experiment& experiment) {
   return "+hardware=auto, tuned here on " + tuned->made + ":" +
          (text.empty() ? " the settings as they are" : text) +
          (tuned->outcome.unfinished
-              ? printed("; it had no time for all, in %.0f s: ./maglev tune %s --budget %.0fs",
-                        tuned->budget, pair.c_str(), 2 * tuned->budget)
+              ? printed("; it had no time for all, in %.0f s: %s tune %s --budget %.0fs",
+                        tuned->budget, command_name().c_str(), pair.c_str(), 2 * tuned->budget)
               : "");
 }
 

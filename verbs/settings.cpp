@@ -1,13 +1,13 @@
 #include "verbs/settings.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "base/config/options.h"
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "base/core/split.h"
 #include "base/core/version.h"
 #include "verbs/hardware.h"
@@ -27,11 +27,6 @@ std::vector<std::string> configured_folders(const std::string& home) {
 }
 
 }  // namespace
-
-std::string home_folder() {
-  const char* home = std::getenv("MAGLEV_HOME");
-  return home ? home : ".";
-}
 
 AlgoOnEnv algo_on_env(const std::vector<std::string>& words, size_t first) {
   AlgoOnEnv pair{words[first], words[first + 1]};

@@ -10,9 +10,6 @@
 
 namespace maglev {
 
-/// The checkout whose configs/ hold the proven settings: MAGLEV_HOME, else the working directory.
-std::string home_folder();
-
 /// An algorithm and an environment by name, as they were given: either may be none.
 struct AlgoOnEnv {
   std::string algo, env;

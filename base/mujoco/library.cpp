@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/core/error.h"
+#include "base/core/home.h"
 
 namespace maglev::mujoco {
 namespace {
@@ -16,7 +17,8 @@ std::string version_text(int version) {
 }
 
 std::string how_to_install() {
-  return "; run ./maglev setup, or set MAGLEV_MUJOCO to the folder of the Python package mujoco " +
+  return "; " + how_to_get("mujoco") +
+         ", or set MAGLEV_MUJOCO to the folder of the Python package mujoco " +
          version_text(mjVERSION_HEADER);
 }
 

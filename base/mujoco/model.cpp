@@ -6,17 +6,20 @@
 
 #include "base/core/error.h"
 #include "base/core/hash.h"
+#include "base/core/home.h"
 
 namespace maglev::mujoco {
 namespace {
 
-constexpr const char* kSuite = "; run ./maglev setup, or pip install dm_control==1.0.50 beside it";
+std::string how_to_get_suite() {
+  return "; " + how_to_get("mujoco") + ", or pip install dm_control==1.0.50 beside it";
+}
 
 std::string suite_file(const std::string& file) {
   const auto path =
       std::filesystem::path(library().folder).parent_path() / "dm_control" / "suite" / file;
   if (!std::filesystem::exists(path))
-    throw Error("[mujoco] " + path.string() + " is missing" + kSuite);
+    throw Error("[mujoco] " + path.string() + " is missing" + how_to_get_suite());
   return path;
 }
 
@@ -28,7 +31,7 @@ Model::Model(const std::string& file, ModelShape shape) : path_(suite_file(file)
   if (!model_) {
     std::string text = why;
     std::replace(text.begin(), text.end(), '\n', ' ');
-    throw Error("[mujoco] " + path_ + " is no model: " + text + kSuite);
+    throw Error("[mujoco] " + path_ + " is no model: " + text + how_to_get_suite());
   }
   const ModelShape found{int(model_->nq), int(model_->nv), int(model_->nu), int(model_->nbody)};
   if (found != shape)
@@ -37,12 +40,12 @@ Model::Model(const std::string& file, ModelShape shape) : path_(suite_file(file)
                 std::to_string(found.controls) + " controls and " + std::to_string(found.bodies) +
                 " bodies, expected " + std::to_string(shape.positions) + ", " +
                 std::to_string(shape.velocities) + ", " + std::to_string(shape.controls) + " and " +
-                std::to_string(shape.bodies) + kSuite);
+                std::to_string(shape.bodies) + how_to_get_suite());
 }
 
 int Model::find(mjtObj kind, const char* name) const {
   const int index = library().name_to_id(model_.get(), kind, name);
-  if (index < 0) throw Error("[mujoco] " + path_ + " has no '" + name + "'" + kSuite);
+  if (index < 0) throw Error("[mujoco] " + path_ + " has no '" + name + "'" + how_to_get_suite());
   return index;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "base/processes/socket.h"
 
 namespace maglev {
@@ -139,7 +140,7 @@ Met wait_for_machines(const std::string& address, const MachineLine::Run& run,
   const Address shown{wanted.host.empty() ? host_name() : wanted.host,
                       std::to_string(port_of(listener))};
   say("waits for " + std::to_string(run.machines - 1) + " of " + std::to_string(run.machines) +
-      " machines; on each: ./maglev join " + shown.text());
+      " machines; on each: " + command_name() + " join " + shown.text());
   std::vector<Guest> guests = guests_of(listener, run, say);
   const std::string secret = random_word();
   for (size_t i = 0; i < guests.size(); ++i) {

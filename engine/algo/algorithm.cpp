@@ -5,6 +5,7 @@
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/find.h"
+#include "base/core/home.h"
 #include "base/core/words.h"
 #include "engine/algo/entries.h"
 
@@ -59,8 +60,8 @@ std::string answer_to_algorithm(std::string_view name) {
   for (const AlgoEntry& ours : algo_table())
     for (const ServesFor& other : ours.serves_for)
       if (std::ranges::find(other.theirs, word) != other.theirs.end())
-        return std::string(name) + " is not here; " + ours.name + " " + other.purpose +
-               " (./maglev train " + ours.name + " ENVIRONMENT)";
+        return std::string(name) + " is not here; " + ours.name + " " + other.purpose + " (" +
+               command_name() + " train " + ours.name + " ENVIRONMENT)";
   return "";
 }
 

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include "base/core/home.h"
 #include "base/core/shell_word.h"
 #include "base/core/thread_pool.h"
 #include "base/core/words.h"
@@ -115,7 +116,7 @@ Error no_run(const std::string& path) {
   if (auto several = several_runs(path)) return *several;
   const auto below = runs_in(path);
   if (below.empty())
-    return Error("[" + path + "] holds no run; ./maglev runs lists them" +
+    return Error("[" + path + "] holds no run; " + command_name() + " runs lists them" +
                  did_you_mean(near_runs(path)));
   return Error("[" + path + "] is no run, but " + std::to_string(below.size()) +
                " lie in it; name one, e.g. " + below[0]);

@@ -1,6 +1,7 @@
 #include "engine/train/few_rows.h"
 
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "engine/device/device.h"
 #include "engine/train/memory_plan.h"
 
@@ -42,8 +43,8 @@ std::string few_rows_note(const Experiment& experiment, const Placement& placeme
   const std::string minibatch = std::string(algo.name) + ".minibatch";
   return std::to_string(now) +
          " environments keep a GPU idle for the most part: env.count=" + std::to_string(filling) +
-         " gives it rows enough, and changes what is learned; ./maglev tune " + algo.name + " " +
-         experiment.env().name + " --learning env.count" +
+         " gives it rows enough, and changes what is learned; " + command_name() + " tune " +
+         algo.name + " " + experiment.env().name + " --learning env.count" +
          (table.find(minibatch) ? "," + minibatch : "") + " finds what is fastest";
 }
 

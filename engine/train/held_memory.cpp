@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/words.h"
 #include "engine/host/system.h"
 #include "engine/train/store.h"
@@ -130,7 +131,7 @@ std::string out_of_memory_text(const c10::Error& error, const HeldMemory& held,
     // a machine that has no memory left may refuse to plan, too
     text += "env.count";
   }
-  return text + "), ./maglev plan says how far each can go";
+  return text + "), " + command_name() + " plan says how far each can go";
 }
 
 std::string keep_blocks(const std::string& blocks, const std::string& folder) {

@@ -466,7 +466,10 @@ def how_to_get(error):
     if not error.name and isinstance(error.__cause__, ImportError):
         error = error.__cause__
     if error.name == "gymnasium":
-        return f"install it: {install} gymnasium"
+        # into the Python of an installed engine as it asks for it (docs/installing.md)
+        own = os.environ.get("MAGLEV_INSTALLED") == sys.executable
+        package = "'maglev-engine[gymnasium]'" if own else "gymnasium"
+        return f"install it: {install} {package}"
     folders = [os.path.split(f.filename)[0].split(os.sep)[-3:] for f in traceback.extract_tb(error.__traceback__)]
     extras = [folder[2] for folder in folders if folder[:2] == ["gymnasium", "envs"] and folder[2] in EXTRAS]
     if extras:

@@ -17,6 +17,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/thread_pool.h"
@@ -114,10 +115,20 @@ std::vector<std::string> words_for(const Made& made, const std::string& at) {
                    {"max_steps", made.max_steps},
                    {"info", counted_in(made)},
                    {"at", at}};
+  const bool installed = !installed_python().empty();
+  const std::string script =
+      installed ? home_folder() + "/envs/gymnasium/worker.py" : MAGLEV_GYMNASIUM_WORKER;
   // -u: what it prints is there if it dies
-  std::vector<std::string> words{"-u", MAGLEV_GYMNASIUM_WORKER, asked.dump(), "."};
-  if (made.python.empty()) words.push_back(MAGLEV_GYMNASIUM_BESIDE);
+  std::vector<std::string> words{"-u", script, asked.dump(), "."};
+  if (made.python.empty() && !installed) words.push_back(MAGLEV_GYMNASIUM_BESIDE);
   return words;
+}
+
+// an installed engine's Python has Gymnasium or none; of a build in a checkout it was looked for
+std::string python_for(const Made& made) {
+  if (!made.python.empty()) return made.python;
+  const std::string own = installed_python();
+  return own.empty() ? MAGLEV_PYTHON : own;
 }
 
 EnvSpec spec_of(const Json& told, const Made& made) {
@@ -211,9 +222,7 @@ RgbPicture Remote::picture(uint32_t seed, std::span<const std::byte> actions) {
 }
 
 Worker::Worker(const Made& made)
-    : made_(made),
-      program_(made.python.empty() ? MAGLEV_PYTHON : made.python,
-               words_for(made, share_number(at_)), "[gymnasium] ") {
+    : made_(made), program_(python_for(made), words_for(made, share_number(at_)), "[gymnasium] ") {
   std::unique_lock lock(mutex_);
   const double begin_s = steady_s();
   while (description_.empty()) {

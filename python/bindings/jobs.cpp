@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "base/env/env_params.h"
 #include "engine/play/player.h"
 #include "engine/run/run_dir.h"
@@ -18,7 +19,7 @@ namespace {
 
 // the same run from a shell
 std::vector<std::string> command_of(const TrainRequest& request) {
-  std::vector<std::string> command{"./maglev", "train", request.algorithm, request.environment};
+  std::vector<std::string> command{command_name(), "train", request.algorithm, request.environment};
   command.insert(command.end(), request.settings.begin(), request.settings.end());
   if (request.config) command.insert(command.end(), {"--config", *request.config});
   if (request.bare) command.emplace_back("--bare");
@@ -67,7 +68,7 @@ RunOutcome resume(const std::string& folder, const std::vector<std::string>& set
   const Claim claim;
   const IdleEnd ends_idle;
   RunRequest run{
-      .sinks = sinks, .command = {"./maglev", "train", "--resume", folder}, .hooks = hooks};
+      .sinks = sinks, .command = {command_name(), "train", "--resume", folder}, .hooks = hooks};
   run.command.insert(run.command.end(), settings.begin(), settings.end());
   return train_resume(folder, settings, run);
 }

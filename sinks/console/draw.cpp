@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/shell_word.h"
 
@@ -502,9 +503,10 @@ std::vector<Line> summary_lines(const View& view, const Terminal& terminal,
   lines.push_back(labelled("run").add(view.dir));
   // what failed before its first step would do so again, and learned nothing to be judged
   if (!view.saved || (failed && view.step == 0)) return lines;
-  lines.push_back(labelled("evaluate").add("./maglev eval " + shell_word(view.dir)));
+  lines.push_back(labelled("evaluate").add(command_name() + " eval " + shell_word(view.dir)));
   if (!finished)
-    lines.push_back(labelled("resume").add("./maglev train --resume " + shell_word(view.dir)));
+    lines.push_back(
+        labelled("resume").add(command_name() + " train --resume " + shell_word(view.dir)));
   return lines;
 }
 

@@ -14,6 +14,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/words.h"

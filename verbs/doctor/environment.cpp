@@ -130,13 +130,13 @@ constexpr Variable kVariables[] = {
 
 // all that Maglev reads besides, by the engine, the launcher or the tests
 constexpr const char* kOurs[] = {
-    "MAGLEV_AXE",          "MAGLEV_BUILD",         "MAGLEV_CMAKE_ARGS",  "MAGLEV_ENGINE",
-    "MAGLEV_FAKE_GPUS",    "MAGLEV_FAULT",         "MAGLEV_GYMNASIUM",   "MAGLEV_HOME",
-    "MAGLEV_JOBS",         "MAGLEV_MUJOCO",        "MAGLEV_NO_INSTALL",  "MAGLEV_NVML",
-    "MAGLEV_ONNX_PYTHON",  "MAGLEV_OPTUNA_PYTHON", "MAGLEV_PLUGINS",     "MAGLEV_PYKEEN",
-    "MAGLEV_ROCM_SMI",     "MAGLEV_SIMD",          "MAGLEV_SQLITE",      "MAGLEV_TEST_DEVICE",
-    "MAGLEV_TOL_SCALE",    "MAGLEV_TORCH",         "MAGLEV_TORCH_INDEX", "MAGLEV_TRACE",
-    "MAGLEV_TRACE_FOLDER", "MAGLEV_TRACE_MODE"};
+    "MAGLEV_AXE",         "MAGLEV_BUILD",        "MAGLEV_CMAKE_ARGS",    "MAGLEV_ENGINE",
+    "MAGLEV_FAKE_GPUS",   "MAGLEV_FAULT",        "MAGLEV_GYMNASIUM",     "MAGLEV_HOME",
+    "MAGLEV_INSTALLED",   "MAGLEV_JOBS",         "MAGLEV_MUJOCO",        "MAGLEV_NO_INSTALL",
+    "MAGLEV_NVML",        "MAGLEV_ONNX_PYTHON",  "MAGLEV_OPTUNA_PYTHON", "MAGLEV_PLUGINS",
+    "MAGLEV_PYKEEN",      "MAGLEV_ROCM_SMI",     "MAGLEV_SIMD",          "MAGLEV_SQLITE",
+    "MAGLEV_TEST_DEVICE", "MAGLEV_TOL_SCALE",    "MAGLEV_TORCH",         "MAGLEV_TORCH_INDEX",
+    "MAGLEV_TRACE",       "MAGLEV_TRACE_FOLDER", "MAGLEV_TRACE_MODE"};
 
 // variables of ours that there are not: a slip of the pen does nothing, in silence
 void find_unknown(const Environment& user, std::vector<IgnoredVariable>& ignored) {

@@ -12,6 +12,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/core/terminal.h"
@@ -540,7 +541,7 @@ int run(const std::vector<std::string>& words) {
   if (names.size() > 1 && !on_env && (run_named(names[0]) || seeds))
     throw Error("[eval] judges one run at a time, or the seeds of one folder, got " + names[0] +
                 ", " + names[1] + (names.size() > 2 ? ", ..." : "") +
-                "; in a shell: for run in ...; do ./maglev eval $run; done");
+                "; in a shell: for run in ...; do " + command_name() + " eval $run; done");
   if (names.size() > 2)
     throw Error("[eval] expects an environment and one player, got also '" + names[2] + "'");
   if (names.size() == 2) return judge_player(request, names[0], names[1]);

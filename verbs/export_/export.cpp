@@ -15,6 +15,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/core/version.h"
@@ -33,7 +34,6 @@
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
 #include "verbs/notes.h"
-#include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -184,8 +184,10 @@ int status_of(const std::vector<std::string>& words) {
   return WEXITSTATUS(status);
 }
 
-// the set-up's own Python where there is one, into which packages can be installed
+// that of an installed engine, or the set-up's own where there is one, into which packages can be
+// installed
 std::string default_python() {
+  if (const std::string python = installed_python(); !python.empty()) return python;
   const std::string own = home_folder() + "/.venv/bin/python3";
   return path_exists(own) ? own : "python3";
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "base/core/shell_word.h"
 #include "base/core/terminal.h"
 #include "engine/host/machine.h"
@@ -49,8 +50,8 @@ std::unique_ptr<Ground> ground_of(const std::string& run, const JudgeRequest& re
   auto experiment = experiment_of(run);
   if (experiment->env().name != std::string(kEnvironment))
     throw Error("[study] judges runs on " + std::string(kEnvironment) + ", and " + run +
-                " was trained on " + experiment->env().name + "; ./maglev eval " + shell_word(run) +
-                " judges it");
+                " was trained on " + experiment->env().name + "; " + command_name() + " eval " +
+                shell_word(run) + " judges it");
   const GivenSettings given = sorted_settings("study", request.settings, {run});
   if (given.threads) experiment->run.threads = *given.threads;
   std::vector<std::string> settings = survival_settings();
@@ -62,7 +63,7 @@ std::unique_ptr<Ground> ground_of(const std::string& run, const JudgeRequest& re
 
 /// What judges them again, on however many threads.
 std::string judge_command(const JudgeRequest& request) {
-  std::string text = "./maglev study judge";
+  std::string text = command_name() + " study judge";
   for (const std::string& name : request.runs) text += " " + shell_word(name);
   const Protocol usual;
   if (request.protocol.envs != usual.envs)

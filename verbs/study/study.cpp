@@ -8,6 +8,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
@@ -55,8 +56,8 @@ Grammar grammar() {
 
 /// What makes it again, without where it lies here and how many threads it had.
 std::string command_of(const StudyRequest& request, const std::string& arms) {
-  std::string text = std::string("./maglev study ") + request.plan->name + " --seeds " +
-                     std::to_string(request.seeds);
+  std::string text =
+      command_name() + " study " + request.plan->name + " --seeds " + std::to_string(request.seeds);
   if (request.steps > 0) text += " --steps " + std::to_string(request.steps);
   if (!arms.empty()) text += " --arms " + arms;
   const Protocol usual;
@@ -92,7 +93,8 @@ Protocol protocol_given(const Arguments& arguments) {
 
 int judge_given(const Arguments& arguments) {
   const auto& words = arguments.positional();
-  if (words.size() < 2) throw Error("[study] judge expects runs, e.g. ./maglev study judge RUN");
+  if (words.size() < 2)
+    throw Error("[study] judge expects runs, e.g. " + command_name() + " study judge RUN");
   for (const char* flag : {"--seeds", "--steps", "--arms", "--config", "--bare", "--out"})
     if (arguments.has(flag))
       throw Error("[study] " + std::string(flag) +

@@ -13,9 +13,10 @@
 #include <nlohmann/json.hpp>
 #include <sys/wait.h>
 
+#include "base/config/choice.h"
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "verbs/json_number.h"
-#include "verbs/settings.h"
 
 extern char** environ;
 
@@ -118,7 +119,8 @@ std::string find_optuna(const std::string& sampler) {
     throw Error("[sweep] --backend optuna has the samplers random and tpe, got " + sampler +
                 "; leave it out for the engine's own " + sampler);
   const char* named = std::getenv("MAGLEV_OPTUNA_PYTHON");
-  const std::string python = named ? named : "python3";
+  const std::string own = installed_python();
+  const std::string python = named ? named : own.empty() ? "python3" : own;
   search::SearchSpace space;
   space.add({.name = "x"});
   ask_optuna(python, "random", {.space = space, .trials = {}});

@@ -7,6 +7,7 @@ out  {"values": [...]} or {"error": "one line"}
 """
 
 import json
+import os
 import sys
 
 
@@ -27,7 +28,10 @@ def answer(question):
     try:
         import optuna
     except ImportError:
-        return {"error": "Optuna is not installed for this Python: pip install -r requirements-optuna.txt"}
+        # into the Python of an installed engine as it asks for it (docs/installing.md)
+        own = os.environ.get("MAGLEV_INSTALLED") == sys.executable
+        what = "'maglev-engine[optuna]'" if own else "-r requirements-optuna.txt"
+        return {"error": f"Optuna is not installed for this Python: {sys.executable} -m pip install {what}"}
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     samplers = {
         "random": lambda seed: optuna.samplers.RandomSampler(seed=seed),

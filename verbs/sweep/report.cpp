@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/shell_word.h"
 #include "base/core/words.h"
@@ -138,8 +139,8 @@ std::string best_command(const Board& board, const BoardTrial& best) {
   const SweepRequest& request = board.request();
   // a member of a population has its networks from others: its run is what can be gone on with
   if (request.sampler == "pbt")
-    return "./maglev eval " + shell_word(board.folder_of(best.trial.number) + "/run");
-  return "./maglev train " + request.algo + " " + request.env + " --bare --config " +
+    return command_name() + " eval " + shell_word(board.folder_of(best.trial.number) + "/run");
+  return command_name() + " train " + request.algo + " " + request.env + " --bare --config " +
          shell_word(board.folder() + "/best.yaml");
 }
 
@@ -168,7 +169,7 @@ std::string unscored_text(const Board& board, const std::vector<BoardTrial>& tri
          (several ? " have" : " has") + " no score, for no episode " +
          (evaluated ? "of the evaluations " : "") +
          (board.request().seeds > 1 ? "of one seed or more " : "") +
-         "ended, and may be the best: ./maglev eval " + shell_word(run) + " judges " +
+         "ended, and may be the best: " + command_name() + " eval " + shell_word(run) + " judges " +
          (several ? "the first" : "it") +
          (evaluated ? ""
                     : "; a sweep in another --out with train.eval_every=" +

@@ -10,6 +10,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/find.h"
+#include "base/core/home.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
@@ -227,7 +228,7 @@ SweepRequest request_of(const Arguments& arguments, const Experiment& experiment
 
 // the command as it was given, without what is of this process alone
 std::string command_of(const std::vector<std::string>& words) {
-  std::string text = "./maglev sweep";
+  std::string text = command_name() + " sweep";
   for (size_t i = 0; i < words.size(); ++i) {
     if (words[i] == "--slurm") ++i;
     else if (!words[i].starts_with("--slurm=")) text += " " + shell_word(words[i]);

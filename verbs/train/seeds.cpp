@@ -20,6 +20,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
@@ -388,7 +389,8 @@ class Group {
                 " (Student's t over " + std::to_string(values.size()) + " seeds)";
       print(text + "\n");
     }
-    if (!all) print("resume with ./maglev train --resume " + shell_word(folder_) + "\n");
+    if (!all)
+      print("resume with " + command_name() + " train --resume " + shell_word(folder_) + "\n");
     // who stopped all of them goes on with all of them, also with what failed before
     if (!failed.empty() && !stopped) throw Error("[seeds] " + failed);
     if (!unwritten.empty()) throw Error(unwritten);

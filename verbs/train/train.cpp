@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/core/error.h"
+#include "base/core/home.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
 #include "engine/host/machine.h"
@@ -102,7 +103,7 @@ RunRequest request_of(const Arguments& arguments, const std::vector<std::string>
   if (auto sinks = arguments.value("--sinks")) request.sinks = split_list(*sinks, "--sinks");
   request.process = {"/proc/self/exe", "train", kProcess};
   request.listen = arguments.value("--listen").value_or("");
-  request.command = {"./maglev", "train"};
+  request.command = {command_name(), "train"};
   // how to get the run again: not on top of itself
   std::ranges::copy_if(words, std::back_inserter(request.command),
                        [](const std::string& word) { return word != "--continue"; });

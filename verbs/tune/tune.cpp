@@ -11,6 +11,7 @@
 #include "base/core/clock.h"
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/home.h"
 #include "base/core/printed.h"
 #include "base/core/shell_word.h"
 #include "base/core/split.h"
@@ -187,15 +188,15 @@ int run(const std::vector<std::string>& words) {
           table_text(tuned->outcome, probe_terminal(STDOUT_FILENO)) + "\n" +
           verdict_text(tuned->outcome) + "\n" +
           (learning.empty() && read_cache(key)
-               ? "use it: ./maglev train " + given + " +hardware=auto\n"
+               ? "use it: " + command_name() + " train " + given + " +hardware=auto\n"
                : ""));
   }
   if (file) {
-    write_atomic(
-        *file, profile_yaml(*tuned, "Found by ./maglev tune " + pair + " on " + tuned->made + ", " +
-                                        system.processor.model + "."));
-    std::fprintf(stderr, "written: %s; ./maglev train %s +hardware=%s\n", file->c_str(),
-                 given.c_str(), shell_word(*file).c_str());
+    write_atomic(*file,
+                 profile_yaml(*tuned, "Found by " + command_name() + " tune " + pair + " on " +
+                                          tuned->made + ", " + system.processor.model + "."));
+    std::fprintf(stderr, "written: %s; %s train %s +hardware=%s\n", file->c_str(),
+                 command_name().c_str(), given.c_str(), shell_word(*file).c_str());
   }
   return 0;
 }
