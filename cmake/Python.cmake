@@ -26,6 +26,7 @@ maglev_env_table(maglev_python envs)
 maglev_algo_table(maglev_python algos)
 maglev_network_table(maglev_python networks)
 target_link_libraries(maglev_python PRIVATE maglev_bindings torch_python)
+maglev_for_wheels(maglev_python)
 target_include_directories(maglev_python SYSTEM PRIVATE ${python_include})
 set_target_properties(maglev_python PROPERTIES
   CXX_VISIBILITY_PRESET hidden

@@ -124,7 +124,7 @@ def source_fingerprint() -> str:
     engine names its commit, and those of its plug-ins."""
     plugins = plugin_folders()
     entries = [output_of("git", "-C", root, "rev-parse", "HEAD") for root in (str(HOME), *plugins)]
-    entries += file_stamps(HOME, left_out=("runs", "docs"))
+    entries += file_stamps(HOME, left_out=("runs", "docs", "dist"))
     # what else lies in a folder of plug-ins may be much, and is no source
     for folder in plugins:
         for room in ROOMS:

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 
 HOME = Path(__file__).resolve().parents[1]
+# from a wheel, which has no sources
+INSTALLED = not (HOME / "CMakeLists.txt").exists()
 BUILD = HOME / ".build"
 
 

@@ -6,7 +6,6 @@ interrupted set-up is done again.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes.util
 import os
 import re
@@ -32,6 +31,7 @@ from launcher.console import (
     write_json,
 )
 from launcher.system_packages import by_hand, install_system_packages
+from launcher.torch_package import interpreters_torch, torch_version
 
 VENV = HOME / ".venv"
 VENV_PYTHON = VENV / "bin" / "python"
@@ -47,28 +47,10 @@ MIN_CMAKE = (3, 25)
 MIN_TORCH = (2, 11)
 
 
-def torch_version(torch: Path) -> tuple[str, bool]:
-    """(version, has CUDA) of a torch package, not imported; ("", False) if it is none."""
-    if not (torch / "lib" / "libtorch_cpu.so").exists():
-        return "", False
-    values = {}
-    with contextlib.suppress(Exception):
-        exec((torch / "version.py").read_text(), values)  # the package's own constants
-    return str(values.get("__version__", "")), bool(values.get("cuda"))
-
-
 def launching_torch() -> Path | None:
     """The torch of the interpreter that runs this script, if recent enough and not our own."""
-    import importlib.util
-
-    try:
-        spec = importlib.util.find_spec("torch")
-    except (ImportError, ValueError):
-        return None
-    if not spec or not spec.submodule_search_locations:
-        return None
-    torch = Path(list(spec.submodule_search_locations)[0])
-    if VENV in torch.parents or numbers(torch_version(torch)[0])[:2] < MIN_TORCH:
+    torch = interpreters_torch()
+    if not torch or VENV in torch.parents or numbers(torch_version(torch)[0])[:2] < MIN_TORCH:
         return None
     return torch
 

@@ -25,6 +25,7 @@ from launcher.building import (
 )
 from launcher.console import BUILD, HOME, Failure, duration, log_name, read_json, screen, start
 from launcher.environment import (
+    BY_CHOICE,
     SETUP_LOG,
     SETUP_SECONDS,
     SETUP_STATE,
@@ -35,12 +36,13 @@ from launcher.environment import (
     ensure_tracker,
     has_tracker,
     setup_is_current,
-    torch_version,
 )
 from launcher.plugins import NAMED, keep_folders, plugin_folders, plugin_rooms
 from launcher.system_packages import has_python_headers, install_python_headers
+from launcher.torch_package import torch_version
+from launcher.wheel import write_wheel
 
-LAUNCHER_VERBS = ("setup", "build", "test", "python", "sync", "clean", "help")
+LAUNCHER_VERBS = ("setup", "build", "test", "wheel", "python", "sync", "clean", "help")
 HELP = """\
 Maglev trains reinforcement-learning agents on one C++ engine. This command sets everything up,
 builds it when sources changed, and runs it.
@@ -53,6 +55,7 @@ verbs of this launcher
   build [--preset NAME]            set up and build everything (presets: {presets})
   test [-k NAME] [--cpp|--python] [--preset NAME]
                                    build, run ctest, then pytest; -k: tests whose name holds NAME
+  wheel                            dist/*.whl, which pip installs where there is no compiler (docs/installing.md)
   python [ARGUMENTS]               .venv's Python, in which `import maglev` works (docs/python.md)
   sync RUN.. --to wandb|mlflow     what runs wrote, to an experiment tracker (docs/tracking.md; sync --help)
   clean [--all]                    remove .build; with --all .venv and .carry too; runs/ stays
@@ -117,7 +120,8 @@ def expect_none(verb: str, arguments: list[str]):
 
 def engine_environment(preset: str) -> dict:
     return {
-        **os.environ,
+        # what an installed engine is told (docs/installing.md), whose Python may have started this
+        **{name: value for name, value in os.environ.items() if name != "MAGLEV_INSTALLED"},
         "MAGLEV_HOME": str(HOME),
         "MAGLEV_BUILD": str(BUILD / preset),
         "MAGLEV_ENGINE": str(BUILD / preset / ENGINE),
@@ -227,6 +231,26 @@ def clean(arguments: list[str]) -> int:
             NAMED.unlink(missing_ok=True)
             shutil.rmtree(VENV, ignore_errors=True)
             shutil.rmtree(HOME / ".carry", ignore_errors=True)
+    return 0
+
+
+def make_wheel() -> int:
+    with locked():
+        announce_first_run(
+            BUILD / "release" / ENGINE, setup_is_current(read_json(SETUP_STATE), False)
+        )
+        setup = ensure_setup()
+        with open(SETUP_LOG, "a") as log:
+            install_python_headers(log)
+        for target in (ENGINE, MODULE):
+            build("release", target, setup, fast=True)
+        for one in BY_CHOICE:
+            if not setup[one.package]:
+                screen.say(
+                    f"whoever installs it has none of {one.gives}: {one.name} was not found here"
+                )
+        wheel = write_wheel(BUILD / "release", Path(setup["torch"]))
+    print(log_name(wheel))
     return 0
 
 
@@ -340,7 +364,9 @@ def main(arguments: list[str]) -> int:
         return 0
     if verb == "test":
         return run_tests(rest)
+    if verb == "wheel":
+        expect_none(verb, rest)
+        return make_wheel()
     if verb == "clean":
         return clean(rest)
     return run_engine(arguments)
-

@@ -11,20 +11,20 @@ import time
 from types import FrameType
 from typing import NoReturn
 
-from maglev_sync.errors import Error, Refused, did_you_mean
+from maglev_sync.errors import COMMAND, Error, Refused, did_you_mean
 from maglev_sync.several import sync
 
-USAGE = "./maglev sync RUN [RUN ...] --to wandb|mlflow [options]"
+USAGE = f"{COMMAND} sync RUN [RUN ...] --to wandb|mlflow [options]"
 ABOUT = """\
 Sends runs to an experiment tracker, from what training wrote into their folders: settings, every row of metrics.jsonl
 by env steps, evaluations, how each ended. Again: what is new alone. RUN is a run, several seeds, a sweep, a study, or a
 folder of these."""
-EXAMPLES = """\
+EXAMPLES = f"""\
 examples
-  ./maglev sync runs/a --to wandb --project cartpole
-  ./maglev sync runs/a --to wandb --offline          folders for `wandb sync` in runs/a, no network
-  ./maglev sync runs/a --to mlflow --uri runs/mlflow a database in that folder, no server
-  ./maglev sync runs/a --to mlflow --uri http://HOST:5000 --follow
+  {COMMAND} sync runs/a --to wandb --project cartpole
+  {COMMAND} sync runs/a --to wandb --offline          folders for `wandb sync` in runs/a, no network
+  {COMMAND} sync runs/a --to mlflow --uri runs/mlflow a database in that folder, no server
+  {COMMAND} sync runs/a --to mlflow --uri http://HOST:5000 --follow
 
 docs/tracking.md says what is sent, and how often."""
 
@@ -35,12 +35,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         found = re.match(r"unrecognized arguments: (\S+)", message)
         near = did_you_mean(found.group(1).split("=")[0], self._option_string_actions) if found else ""
-        raise Error(f"[sync] {message}{near}; see ./maglev sync --help")
+        raise Error(f"[sync] {message}{near}; see {COMMAND} sync --help")
 
 
 def parser() -> Parser:
     made = Parser(
-        prog="./maglev sync",
+        prog=f"{COMMAND} sync",
         usage=USAGE,
         description=ABOUT,
         epilog=EXAMPLES,

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from types import ModuleType
+
+# from a wheel (docs/installing.md), or in a checkout
+INSTALLED = (Path(__file__).resolve().parents[1] / "maglev_engine").is_dir()
+COMMAND = "maglev" if INSTALLED else "./maglev"
 
 
 class Error(Exception):
@@ -31,7 +37,9 @@ def import_package(name: str, tracker: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise Error(
-            f"[sync] Python's package {name} cannot be imported here ({error}); `./maglev sync --to {tracker}` "
-            f"installs it, or pip install -r requirements-{tracker}.txt"
-        ) from None
+        how = (
+            f"{sys.executable} -m pip install 'maglev-engine[{tracker}]'"
+            if INSTALLED
+            else f"`./maglev sync --to {tracker}` installs it, or pip install -r requirements-{tracker}.txt"
+        )
+        raise Error(f"[sync] Python's package {name} cannot be imported here ({error}); {how}") from None

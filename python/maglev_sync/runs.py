@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from maglev_sync.errors import Error, did_you_mean
+from maglev_sync.errors import COMMAND, Error, did_you_mean
 from maglev_sync.rows import is_number
 from maglev_sync.settings import flat, read_settings
 
@@ -188,7 +188,7 @@ def find_places(given: str) -> list[Place]:
         if not folder.is_dir():
             siblings = [path.name for path in children(folder.parent)] if folder.parent.is_dir() else []
             raise Error(
-                f"[sync] {given} is no folder of a run; ./maglev runs lists them{did_you_mean(folder.name, siblings)}"
+                f"[sync] {given} is no folder of a run; {COMMAND} runs lists them{did_you_mean(folder.name, siblings)}"
             )
         places = list(places_below(folder))
     except OSError as error:
@@ -241,7 +241,7 @@ def identity_of(run: Path) -> str:
     except (KeyError, TypeError, ValueError, OverflowError):
         raise Error(
             f"[{run}] has no run.json that says what it is and when it began: nothing tells it from other runs; "
-            "it is written anew when the run goes on (./maglev train --resume)"
+            f"it is written anew when the run goes on ({COMMAND} train --resume)"
         ) from None
     # seeds and trials begin in the same second; resumes add to the end of the file
     path = run / "reproduce.md"

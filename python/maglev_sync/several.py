@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from maglev_sync import journal as journals
-from maglev_sync.errors import Error, Refused, did_you_mean
+from maglev_sync.errors import COMMAND, Error, Refused, did_you_mean
 from maglev_sync.mlflow_tracker import MlflowTracker
 from maglev_sync.runs import (
     Group,
@@ -276,7 +276,7 @@ def named(runs: Given | Iterable[Given]) -> list[str]:
     several: Any = [runs] if one else runs
     given = [as_path(getattr(run, "folder", run), "a run") for run in several]
     if not given:
-        raise Error("[sync] a folder of a run is expected, got none; ./maglev runs lists them")
+        raise Error(f"[sync] a folder of a run is expected, got none; {COMMAND} runs lists them")
     for run in given:
         find_places(run)
     return given

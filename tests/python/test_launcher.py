@@ -344,6 +344,16 @@ def test_a_closed_stream_does_not_stop_the_engine(made, closed):
     assert done.returncode == 7, done.stderr
 
 
+def test_a_wheel_wants_engine_and_module_and_says_what_it_goes_without(made):
+    done = made.run("wheel")
+    assert set(made.calls()) <= {"ninja"} and not (made.folder / "dist").exists()
+    assert done.returncode == 2, done.err
+    if Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        assert "whoever installs it has none of MuJoCo's environments" in done.err
+        assert "[wheel] an engine and a module of Python are expected in " in done.err
+    assert made.run("wheel", "here").returncode == 2
+
+
 def test_another_path_builds_nothing_anew(made, tmp_path):
     (tmp_path / "ccache").write_text("#!/bin/sh\n")
     (tmp_path / "ccache").chmod(0o755)
