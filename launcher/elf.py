@@ -12,7 +12,7 @@ from pathlib import Path
 
 from launcher.console import Failure, numbers, output_of
 
-# of which the numbers' names are told in elf.h
+# as elf.h has them
 PT_LOAD, PT_DYNAMIC, DT_STRTAB, DT_RUNPATH = 1, 2, 5, 29
 # the newest GLIBCXX_3.4.x that systems with at least glibc 2.y have, as the policies of manylinux tell
 LIBSTDCXX = ((28, 31), (29, 34), (30, 35), (33, 39))
@@ -52,7 +52,7 @@ def looking_beside(content: bytes) -> bytes:
     headers = [struct.unpack_from("<IIQQQQ", content, first + i * size) for i in range(count)]
     dynamic = next(h for h in headers if h[0] == PT_DYNAMIC)
     places = range(dynamic[2], dynamic[2] + dynamic[5], 16)
-    # the last of a kind counts, and there is one of each
+    # by tag: of those that are looked up here there is one each
     entries = {
         tag: (place, value)
         for place in places
@@ -65,7 +65,7 @@ def looking_beside(content: bytes) -> bytes:
     place, offset = entries[DT_RUNPATH]
     begin = strings - load[3] + load[2] + offset
     path = content[begin : content.index(b"\0", begin)]
-    # a name of strings is where it begins, and this one ends with what is kept
+    # a string is named by where it begins, and this one ends with what is kept
     kept = path.find(b"$ORIGIN")
     if kept < 0 or not all(part.startswith(b"$ORIGIN/") for part in path[kept:].split(b":")):
         raise Failure(f"[wheel] a run path must end with its $ORIGIN folders, got {path.decode()}")

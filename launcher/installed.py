@@ -65,8 +65,9 @@ def engine_environment() -> dict:
     env = {**os.environ, "MAGLEV_HOME": str(HOME), "MAGLEV_INSTALLED": sys.executable}
     # the engine looks beside itself; in some environments there are two folders of packages
     if torch.parent != HOME.parent:
-        folders = [str(torch / "lib"), *filter(None, [env.get("LD_LIBRARY_PATH")])]
-        env["LD_LIBRARY_PATH"] = os.pathsep.join(folders)
+        folders = [torch / "lib", *torch.parent.glob("nvidia/*/lib")]
+        before = filter(None, [env.get("LD_LIBRARY_PATH")])
+        env["LD_LIBRARY_PATH"] = os.pathsep.join([*map(str, folders), *before])
     return env
 
 

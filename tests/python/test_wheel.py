@@ -52,7 +52,9 @@ class Installed:
         subprocess.run([*pip, "--prefix", folder, made], check=True, capture_output=True)
         self.site = next(folder.glob("lib*/python*/site-packages"))
         self.maglev = folder / "bin" / "maglev"
-        (self.site / "torch").symlink_to(TORCH)
+        # a torch for GPUs has the libraries of its vendor beside it
+        for package in (TORCH, *TORCH.parent.glob("nvidia")):
+            (self.site / package.name).symlink_to(package)
         self.folder = folder / "empty"
         self.folder.mkdir()
         self.env = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder), "PYTHONPATH": str(self.site)}
@@ -122,6 +124,16 @@ def test_it_holds_what_the_engine_reads_and_no_sources(files):
     assert {f"maglev_engine/{path}" for path in scripts} <= set(files)
     licences = {name.split("/licenses/")[1] for name in files if "/licenses/" in name}
     assert {"LICENSE", "NOTICE", "THIRD_PARTY.md", "uplot/LICENSE"} <= licences
+
+
+def test_a_plug_ins_proven_settings_stand_in_place_of_the_checkouts(tmp_path, monkeypatch):
+    theirs = tmp_path / "configs" / "ppo" / "cartpole.yaml"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_text("seed: 7\n")
+    monkeypatch.setattr(wheel, "plugin_folders", lambda: [str(tmp_path)])
+    files = wheel.python_files()
+    assert files["maglev_engine/configs/ppo/cartpole.yaml"].content == theirs.read_bytes()
+    assert files["maglev_engine/configs/ppo/goodhart.yaml"].content == (HOME / "configs/ppo/goodhart.yaml").read_bytes()
 
 
 def test_libraries_are_looked_for_beside_it_and_each_is_there(files, tmp_path):
