@@ -104,7 +104,10 @@ def gate(tmp_path):
     """What keeps a run from going on; skips where there is no Gymnasium."""
     from waiting import Gate
 
-    return Gate(tmp_path / "gate")
+    made = Gate(tmp_path / "gate")
+    yield made
+    # what a test that failed left there ends
+    made.open()
 
 
 @pytest.fixture

@@ -380,7 +380,7 @@ def test_one_request_may_come_as_two_signals(engine, tmp_path):
 
 def test_what_a_signal_waits_for_is_said_at_once_and_another_leaves_at_once(engine, gate, tmp_path):
     run = tmp_path / "run"
-    process = start(*gate.words, "--bare", "--sinks", "jsonl", "--out", run, env=gate.env)
+    process = start(*gate.words, *COMMON, "--out", run, env=gate.env)
     # before its first iteration it would be gone at once
     gate.wait_for(1, process)
     process.send_signal(signal.SIGTERM)

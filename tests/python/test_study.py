@@ -240,7 +240,7 @@ def test_a_seed_that_was_spoilt_ends_no_study(engine, tmp_path):
 def test_one_that_is_stopped_while_it_judges_says_how_it_goes_on(engine, tmp_path):
     report = tmp_path / "new" / "folder" / "page.md"
     words = [*SMALL, "--arms", "random", "--out", tmp_path / "s", "--report", report]
-    endless = ["--eval-envs", 1000, "--eval-steps", 100_000_000]
+    endless = ["--eval-envs", 8192, "--eval-steps", 16_000_000]
     child = subprocess.Popen(
         [ENGINE, "study", "goodhart", *map(str, [*words, *endless])], cwd=HOME, stderr=subprocess.PIPE, text=True
     )
