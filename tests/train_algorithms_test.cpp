@@ -277,41 +277,39 @@ std::array<std::vector<double>, 2> halves(const DataPlan& plan) {
             double(r.crossing), double(plan.block_rows), double(plan.columns.size())}}};
 }
 
-// a plan with another number for the setting; none where it takes no other
-std::optional<DataPlan> plan_with_another(Experiment& experiment, const std::string& setting) {
-  const std::string now = experiment.table().find(setting)->plain();
+// the plan of an algorithm's small run but for one setting, "name=value"
+DataPlan small_plan(const AlgoEntry& algo, const std::string& other = "") {
+  Experiment experiment(algo.name, algo.small.env);
+  for (const auto& s : algo.small.settings) experiment.table().override_with(s);
+  if (!other.empty()) experiment.table().override_with(other);
+  ThreadPool pool(1);
+  return algo.plan(experiment.algo_options(),
+                   context_of(experiment, {.device = at::kCPU, .threads = 1}, pool));
+}
+
+// the same with another number for the setting; none where it takes no other
+std::optional<DataPlan> plan_with_another(const AlgoEntry& algo, const Field& setting) {
+  const std::string now = setting.plain();
   char* end = nullptr;
   const double number = std::strtod(now.c_str(), &end);
   if (now.empty() || *end) return std::nullopt;
-  std::optional<DataPlan> plan;
-  ThreadPool pool(1);
   for (const double other : {2 * number + 1, number / 2}) try {
-      experiment.table().set(setting, std::to_string(int64_t(other)));
-      plan =
-          experiment.algo().plan(experiment.algo_options(),
-                                 context_of(experiment, {.device = at::kCPU, .threads = 1}, pool));
-      break;
+      return small_plan(algo, setting.name + "=" + std::to_string(int64_t(other)));
     } catch (const Error&) {
       // beyond its range, or beside the others
     }
-  experiment.table().set(setting, now);
-  return plan;
+  return std::nullopt;
 }
 
 TEST(Algorithms, settings_of_collecting_are_those_that_change_nothing_else_of_a_plan) {
   for (const AlgoEntry& algo : algo_table()) {
-    if (!algo.plan) continue;
+    if (!algo.plan || !small_plan(algo).replay) continue;
+    const auto [collected, rest] = halves(small_plan(algo));
     Experiment experiment(algo.name, algo.small.env);
     for (const auto& s : algo.small.settings) experiment.table().override_with(s);
-    ThreadPool pool(1);
-    const DataPlan before =
-        algo.plan(experiment.algo_options(),
-                  context_of(experiment, {.device = at::kCPU, .threads = 1}, pool));
-    if (!before.replay) continue;
-    const auto [collected, rest] = halves(before);
     for (const Field& field : experiment.table().fields()) {
       if (!field.name.starts_with(algo.name + std::string("."))) continue;
-      const auto other = plan_with_another(experiment, field.name);
+      const auto other = plan_with_another(algo, field);
       const bool alone = other && halves(*other)[0] != collected && halves(*other)[1] == rest;
       EXPECT_EQ(field.rule.collecting, alone) << field.name;
     }
