@@ -8,8 +8,8 @@
 
 namespace maglev {
 
-/// Calls `run` with the words behind the program's name. Returns the exit status: 2 where it throws,
-/// which is one line on standard error.
+/// Calls `run` with the words behind the program's name. Returns the exit status: 2 where it
+/// throws, which is one line on standard error.
 template <class Run>
 int program(int argc, char** argv, const Run& run) {
   try {

@@ -14,7 +14,7 @@ struct VerbEntry {
   /// Arguments behind the name. Returns the exit status; throws Error for a user's mistake (exit
   /// status 2).
   int (*run)(const std::vector<std::string>& arguments);
-  /// It calls limit_simd() itself, and tells what is wrong with MAGLEV_SIMD in place of ending by it.
+  /// It calls limit_simd() itself, and tells what is wrong with MAGLEV_SIMD, not ending by it.
   bool limits_simd = false;
 };
 

@@ -128,7 +128,8 @@ def test_mistakes_say_where_and_what_is_near(engine, family, tmp_path):
     assert "--exclude-query wants a query without variables, got uncle(carl,X)" in complaint(
         family, "uncle(carl, X)", "--exclude-query"
     )
-    assert "--seconds must be a number above 0 and at most 1e+09" in complaint(family, "uncle(carl, X)", "--seconds", "soon")
+    wrong = complaint(family, "uncle(carl, X)", "--seconds", "soon")
+    assert "--seconds must be a number above 0 and at most 1e+09" in wrong
     assert "unknown split 'tset'; did you mean test" in complaint(family, "--queries", "tset")
     assert "small has no query in valid" in complaint(family, "--queries", "valid")
     assert "--width goes with --search beam" in complaint(family, "uncle(carl, X)", "--width", 3)
