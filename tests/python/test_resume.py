@@ -80,8 +80,8 @@ def wait_for_checkpoints(run, count, process):
 
 
 def killed(engine, operation, *arguments):
-    """Ends a run as SIGKILL does, where it is about to rename a file: before step 640 for the 11th time, and four or so
-    times more for each checkpoint."""
+    """Ends a run as SIGKILL does, where it would rename a file for the so-and-so-many-th time: ten are of its begin, and
+    three or four of each checkpoint."""
     done = engine("train", *arguments, env={"MAGLEV_FAULT": f"rename:EXIT:{operation}"})
     assert done.returncode == 128 + signal.SIGKILL, done.stderr
 

@@ -243,8 +243,8 @@ def test_a_trial_that_was_killed_goes_on_and_killed_again_is_left_to_the_same_co
     process = subprocess.Popen(
         [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME), **gate.env}, stderr=subprocess.PIPE, text=True
     )
-    for time_of_trial in (1, 2):
-        gate.wait_for(time_of_trial, process)
+    for begun in (1, 2):
+        gate.wait_for(begun, process)
         os.kill(json.loads((folder / "trials" / "0" / "run" / "run.json").read_text())["pid"], signal.SIGKILL)
     # the other trial
     gate.wait_for(3, process)
