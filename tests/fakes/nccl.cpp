@@ -4,7 +4,7 @@
 // exchanged while a graph is captured, and a communicator does not go before its graphs: NCCL waits
 // for those without end, this one aborts and says so.
 //
-// A process that does not come within MAGLEV_FAKE_NCCL_TIMEOUT_S seconds (60) counts as gone.
+// A process that does not come within MAGLEV_FAKE_NCCL_TIMEOUT_S seconds (600) counts as gone.
 // MAGLEV_FAKE_NCCL_VERSION: what ncclGetVersion tells.
 
 #include <algorithm>
@@ -124,7 +124,7 @@ class Communicator {
   bool meet() {
     const uint64_t all = ++meetings_ * uint64_t(size_);
     ++shared_->arrivals;
-    const double until = steady_s() + number_in("MAGLEV_FAKE_NCCL_TIMEOUT_S", 60);
+    const double until = steady_s() + number_in("MAGLEV_FAKE_NCCL_TIMEOUT_S", 600);
     while (shared_->arrivals < all) {
       // whoever left behind this place has come to it
       if (shared_->broken || steady_s() > until) return shared_->arrivals >= all || fail(gone);
