@@ -121,6 +121,14 @@ void Replay::store() {
   replay_write(args, device_);
 }
 
+Error Replay::undrawable() const {
+  const char* of = shape_.crossing ? "row" : shape_.running ? "episode" : "finished episode";
+  return Error("[replay] nothing can be drawn: no " + std::string(of) + " that is held has the " +
+               std::to_string(shape_.length) +
+               (shape_.length > 1 ? " transitions" : " transition") +
+               " of a slice; add more steps first");
+}
+
 bool Replay::drawable() const {
   std::shared_lock lock(mutex_);
   EpisodeTable table = index_.table();
@@ -174,21 +182,23 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
   for_columns(extra_, add, columns_, buffer.batch, (ahead ? *ahead : buffer).batch);
   if (args.count == 0) return;
   std::shared_lock lock(mutex_);
+  // a device is not waited for
+  if (!device_.is_cuda() && maglev::drawable(index_.table()) == 0) throw undrawable();
   replay_sample(args, device_, pool);
 }
 
-void Replay::put_back(const ReplayBuffer& buffer) {
+void Replay::put_back(const ReplayBuffer& buffer, int64_t first) {
   ReplayPutBack args{.counters = index_.table().counters,
                      .slots = slots_,
                      .rows = shape_.window.rows,
                      .slices = static_cast<const Slice*>(buffer.slices.const_data_ptr()),
                      .B = shape_.batch,
-                     .first = 1,
+                     .first = first,
                      .times = shape_.length,
                      .count = 0,
                      .columns = {}};
   for (size_t c = 0; c < extra_.size(); ++c) {
-    if (!extra_[c].rewritten) continue;
+    if (!extra_[c].rewritten || !buffer.batch.extra[c].defined()) continue;
     MAGLEV_ASSERT(args.count < kReplayColumns, "raise kReplayColumns");
     const at::Tensor& ring = columns_.extra[c];
     args.columns[args.count++] = {

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/core/thread_pool.h"
 #include "engine/data/rollout.h"
 #include "kernels/replay/replay_op.h"
@@ -81,17 +82,20 @@ class Replay {
 
   /// Whether anything can be drawn. On CUDA this waits for the device.
   bool drawable() const;
+  /// What is thrown where nothing can.
+  Error undrawable() const;
   EpisodeCounters counters() const { return index_.counters(); }
   at::Tensor counters_on_device() const { return index_.counters_on_device(); }
   ReplayBuffer make_buffer() const;
   /// Fills `buffer`, or some columns of it; the slices of a key are the same for all of them.
-  /// Something can be drawn. `ahead`, on CUDA: a buffer that may hold this batch's `kept` columns,
-  /// as of the same table; where its number says so they are taken from there.
+  /// Throws Error where nothing can be drawn; on CUDA that counts as a fault. `ahead`, on CUDA: a
+  /// buffer that may hold this batch's `kept` columns, as of the same table; where its number says
+  /// so they are taken from there.
   void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
               SampledColumns which = SampledColumns::all, const ReplayBuffer* ahead = nullptr);
-  /// Columns that are `rewritten` go back to where sample() had them from, all rows but the first
-  /// of each slice, unless the ring has given these up meanwhile.
-  void put_back(const ReplayBuffer& buffer);
+  /// Columns that are `rewritten` go back to where sample() had them from, rows [first, L) of each
+  /// slice, unless the ring has given these up meanwhile. Those that `buffer` lacks stay.
+  void put_back(const ReplayBuffer& buffer, int64_t first = 1);
 
   /// All that is held: times and the filled part of the ring. Saves what it loads exactly.
   void visit_state(StateVisitor& visitor);

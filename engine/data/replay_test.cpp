@@ -357,6 +357,43 @@ TEST(Replay, takes_back_what_an_update_wrote_where_it_still_has_the_row) {
   EXPECT_EQ(ring.extra[0].count_nonzero().item<int64_t>(), 0);
 }
 
+TEST(Replay, takes_back_the_columns_and_rows_it_is_given_alone) {
+  ThreadPool pool(1);
+  const std::vector<ExtraColumn> columns{{.name = "latent", .shape = {2}, .rewritten = true},
+                                         {.name = "value", .rewritten = true}};
+  Replay replay(marked_rows(), crossing_shape(3, 2, 30, 5), columns, at::kCPU);
+  Script script(3, 9, 9);
+  script.reset(replay.window().first_io());
+  for (int i = 0; i < 40; ++i) script.collect(replay);
+  ReplayBuffer buffer = replay.make_buffer();
+  replay.sample(buffer, {.seed = 1, .number = 3}, pool);
+  buffer.batch.extra[0].fill_(1);
+  buffer.batch.extra[1] = at::Tensor();
+  replay.put_back(buffer, /*first=*/0);
+  const Batch& ring = replay.columns();
+  for (int64_t b = 0; b < 32; ++b) {
+    const int64_t begin = buffer.slices[b][0].item<int64_t>();
+    const auto row = ring.extra[0].select(1, buffer.slices[b][1].item<int64_t>());
+    for (int64_t t = begin; t < begin + 5; ++t) EXPECT_EQ(row[t % 30][0].item<float>(), 1) << b;
+  }
+  EXPECT_EQ(ring.extra[1].count_nonzero().item<int64_t>(), 0);
+}
+
+TEST(Replay, that_holds_no_slice_says_so) {
+  ThreadPool pool(1);
+  Replay replay(marked_rows(), shape_of(3, 1, 30, 5, /*by_start=*/true, /*running=*/false), {},
+                at::kCPU);
+  ReplayBuffer buffer = replay.make_buffer();
+  try {
+    replay.sample(buffer, {.seed = 1}, pool);
+    ADD_FAILURE() << "an empty replay gave a batch";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "[replay] nothing can be drawn: no finished episode that is held has the 5 "
+                 "transitions of a slice; add more steps first");
+  }
+}
+
 TEST(Replay, too_small_for_a_sequence_says_what_it_needs) {
   try {
     Replay replay(marked_rows(), shape_of(8, 1, 5, 3, false, false), {}, at::kCPU);
