@@ -3,6 +3,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <pthread.h>
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -75,6 +76,17 @@ Claim::~Claim() {
   } catch (const std::exception&) {
     // what torch refuses to take back is as claim_threads left it
   }
+}
+
+void expect_unforked() {
+  static std::atomic<bool> forked{false};
+  [[maybe_unused]] static const int told =
+      ::pthread_atfork(nullptr, nullptr, [] { forked = true; });
+  if (forked)
+    throw Error(
+        "[fork] this process was forked from one that had made environments or a replay, whose "
+        "threads stayed there; start it with multiprocessing.get_context(\"spawn\"), or before the "
+        "first maglev.make");
 }
 
 IdleEnd::~IdleEnd() {

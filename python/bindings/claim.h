@@ -24,6 +24,10 @@ class Claim {
   bool autocast_cpu_, autocast_cuda_;
 };
 
+/// Throws Error in a process that was forked from one that had called this: threads, torch's too, and
+/// what steps environments of Python stayed there.
+void expect_unforked();
+
 /// Behind a job, or a policy that was loaded: in a process that stays, such as a notebook's, the next
 /// one is to find environments of Python as their files are then.
 struct IdleEnd {

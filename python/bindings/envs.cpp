@@ -1,9 +1,7 @@
 #include "python/bindings/envs.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <pthread.h>
 
 #include <ATen/ATen.h>
 
@@ -12,28 +10,29 @@
 #include "base/picture/canvas.h"
 
 namespace maglev::python {
-namespace {
 
-std::string shape_text(const at::Tensor& t) {
+std::string shape_text(at::IntArrayRef sizes) {
   std::string text = "[";
-  for (int64_t i = 0; i < t.dim(); ++i) text += (i ? ", " : "") + std::to_string(t.size(i));
+  for (size_t i = 0; i < sizes.size(); ++i) text += (i ? ", " : "") + std::to_string(sizes[i]);
   return text + "]";
 }
 
+namespace {
+
 // of numbers in host memory: throws Error unless all are categories that `mask` allows, of which it
-// may be null
+// may be null; `where` begins the message
 void expect_categories(const ActionSpec& spec, const int64_t* chosen, int64_t rows,
-                       const uint8_t* mask) {
+                       const uint8_t* mask, const std::string& where) {
   const int64_t dims = spec.dims(), width = spec.categories();
   for (int64_t row = 0; row < rows; ++row) {
     int64_t before = 0;  // categories of the heads before
     for (int64_t d = 0; d < dims; ++d) {
       const int64_t category = chosen[row * dims + d], n = spec.heads[size_t(d)];
       if (category < 0 || category >= n)
-        throw Error("[step] an action must be in 0.." + std::to_string(n - 1) + ", got " +
+        throw Error(where + "an action must be in 0.." + std::to_string(n - 1) + ", got " +
                     std::to_string(category) + " in row " + std::to_string(row));
       if (mask && !mask[row * width + before + category])
-        throw Error("[step] the mask does not allow action " + std::to_string(category) +
+        throw Error(where + "the mask does not allow action " + std::to_string(category) +
                     " in row " + std::to_string(row) + "; choose among info[\"mask\"]");
       before += n;
     }
@@ -60,41 +59,30 @@ at::Tensor column_of(const ObsColumn& column, const at::Tensor& given, at::Devic
   return given.to(device, dtype).contiguous();
 }
 
-// threads, torch's too, and what steps environments of Python stay with the process that made them
-void expect_unforked() {
-  static std::atomic<bool> forked{false};
-  [[maybe_unused]] static const int told =
-      ::pthread_atfork(nullptr, nullptr, [] { forked = true; });
-  if (forked)
-    throw Error(
-        "[fork] this process was forked from one that had made environments, whose threads stayed "
-        "there; start it with multiprocessing.get_context(\"spawn\"), or before the first "
-        "maglev.make");
-}
-
-void expect_finite(const float* numbers, int64_t rows, int64_t dims) {
+void expect_finite(const float* numbers, int64_t rows, int64_t dims, const std::string& where) {
   for (int64_t i = 0; i < rows * dims; ++i)
     if (!std::isfinite(numbers[i]))
-      throw Error("[step] an action must be finite, and that of row " + std::to_string(i / dims) +
+      throw Error(where + "an action must be finite, and that of row " + std::to_string(i / dims) +
                   " is not");
 }
 
 }  // namespace
 
 void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Tensor& mask,
-                  const at::Tensor& column) {
+                  const at::Tensor& column, const char* called) {
   const at::NoGradGuard no_grad;
+  const std::string where = "[" + std::string(called) + "] ";
   const int64_t rows = column.size(0), dims = column.size(1);
   const bool fits = given.dim() == 1 ? dims == 1 && given.size(0) == rows
                                      : given.dim() == 2 && given.sizes() == column.sizes();
   if (!fits)
-    throw Error("[step] actions must have shape [" + std::to_string(rows) + ", " +
+    throw Error(where + "actions must have shape [" + std::to_string(rows) + ", " +
                 std::to_string(dims) + "]" +
                 (dims == 1 ? " or [" + std::to_string(rows) + "]" : std::string()) + ", got " +
-                shape_text(given));
+                shape_text(given.sizes()));
   const bool whole = at::isIntegralType(given.scalar_type(), /*includeBool=*/false);
   if (spec.discrete() ? !whole : !at::isFloatingType(given.scalar_type()))
-    throw Error("[step] actions are " +
+    throw Error(where + "actions are " +
                 std::string(spec.discrete() ? "categories, integers; got " : "numbers, f32; got ") +
                 at::toString(given.scalar_type()));
   at::Tensor taken = given.to(spec.discrete() ? at::kLong : at::kFloat).contiguous();
@@ -106,11 +94,11 @@ void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Ten
     return;
   }
   if (!spec.discrete()) {
-    expect_finite(taken.const_data_ptr<float>(), rows, dims);
+    expect_finite(taken.const_data_ptr<float>(), rows, dims, where);
   } else {
     const bool masked = mask.defined() && mask.is_cpu();
     expect_categories(spec, taken.const_data_ptr<int64_t>(), rows,
-                      masked ? mask.const_data_ptr<uint8_t>() : nullptr);
+                      masked ? mask.const_data_ptr<uint8_t>() : nullptr, where);
     if (column.is_cpu()) {
       std::copy_n(taken.const_data_ptr<int64_t>(), rows * dims, column.data_ptr<int32_t>());
       return;

@@ -35,9 +35,12 @@ struct EnvsRequest {
 /// Writes `given`, [rows] or [rows, dims], into `column` [rows, dims] of actions. Throws Error, and
 /// writes nothing, unless it is of integers in each head's categories and allowed by `mask`, or of
 /// finite numbers. What lies on a device is not read: categories are held to their range there, and a
-/// mask there is not looked at.
+/// mask there is not looked at. `called`: by which call, for the message.
 void take_actions(const ActionSpec& spec, const at::Tensor& given, const at::Tensor& mask,
-                  const at::Tensor& column);
+                  const at::Tensor& column, const char* called = "step");
+
+/// "[8, 4]", for messages.
+std::string shape_text(at::IntArrayRef sizes);
 
 /// Columns of rows as an environment stores them, in its dtypes, on `device`. Throws Error where they
 /// are none of its, or have no rows.

@@ -23,6 +23,7 @@
 #include "python/bindings/actor.h"
 #include "python/bindings/envs.h"
 #include "python/bindings/jobs.h"
+#include "python/bindings/replay_memory.h"
 #include "verbs/notes.h"
 
 namespace py = pybind11;
@@ -41,11 +42,12 @@ const char* dtype_text(DType dtype) {
   return dtype == DType::u8 ? "uint8" : dtype == DType::i32 ? "int32" : "float32";
 }
 
-Placement placed(const std::string& device, int64_t threads) {
+/// `called`: by which call, for the message.
+Placement placed(const std::string& device, int64_t threads, const char* called) {
   constexpr int64_t kMostThreads = 4096;
   if (threads < 0 || threads > kMostThreads)
-    throw Error("[make] threads must be in 0.." + std::to_string(kMostThreads) + ", got " +
-                std::to_string(threads));
+    throw Error("[" + std::string(called) + "] threads must be in 0.." +
+                std::to_string(kMostThreads) + ", got " + std::to_string(threads));
   return place(device, threads);
 }
 
@@ -274,7 +276,7 @@ void bind_envs(py::module_& m) {
                                                   .count = count,
                                                   .settings = std::move(settings),
                                                   .seed = seed,
-                                                  .placement = placed(device, threads)});
+                                                  .placement = placed(device, threads, "make")});
       }))
       .def_property_readonly("count", &Envs::count)
       .def_property_readonly("rows", &Envs::rows)
@@ -364,6 +366,91 @@ void bind_actors(py::module_& m) {
              return maybe(a.value(obs, tensor_of(mask)));
            })
       .def("reset", &Actor::reset);
+}
+
+/// A column as Python names it: name, shape of a row, dtype.
+using NamedColumn = std::tuple<std::string, std::vector<int64_t>, at::ScalarType>;
+
+DType stored_dtype(const std::string& name, at::ScalarType dtype) {
+  for (const auto& [torchs, ours] :
+       {std::pair(at::kByte, DType::u8), {at::kInt, DType::i32}, {at::kFloat, DType::f32}})
+    if (dtype == torchs) return ours;
+  throw Error("[replay] observations are stored as uint8, int32 or float32, got " +
+              std::string(at::toString(dtype)) + " of '" + name + "'");
+}
+
+/// What `words` of Replay.__init__ ask for.
+ReplayRequest replay_request(const py::dict& words) {
+  const auto number = [&](const char* name) { return words[name].cast<int64_t>(); };
+  const auto flag = [&](const char* name) { return words[name].cast<bool>(); };
+  ReplayRequest request{
+      .shape = {.capacity = number("capacity"),
+                .length = number("length"),
+                .batch = number("batch"),
+                .by_start = flag("by_start"),
+                .running = flag("running"),
+                .crossing = flag("crossing")},
+      .rows = number("rows"),
+      .seed = words["seed"].cast<uint64_t>(),
+      .placement = placed(words["device"].cast<std::string>(), number("threads"), "replay"),
+      .memory = {.pinned = flag("pinned"), .folder = words["folder"].cast<std::string>()}};
+  for (const auto& [name, shape, dtype] : words["observations"].cast<std::vector<NamedColumn>>())
+    request.spec.observations.push_back(
+        {.name = name, .dtype = stored_dtype(name, dtype), .shape = shape});
+  for (const auto& [name, shape, dtype] : words["extra"].cast<std::vector<NamedColumn>>())
+    request.columns.push_back({.name = name, .dtype = dtype, .shape = shape, .rewritten = true});
+  ActionSpec& action = request.spec.action;
+  action.heads = words["heads"].cast<std::vector<int64_t>>();
+  action.low = words["low"].cast<std::vector<float>>();
+  action.high = words["high"].cast<std::vector<float>>();
+  action.masked = flag("masked");
+  return request;
+}
+
+void bind_replay(py::module_& m) {
+  py::class_<ReplayBuffer>(m, "ReplayBuffer").def("columns", [](const ReplayBuffer& buffer) {
+    const auto flags = [](const at::Tensor& column) { return column.detach().view(at::kBool); };
+    const Batch& b = buffer.batch;
+    Tensors obs, extra;
+    for (const at::Tensor& column : b.obs) obs.push_back(column.detach());
+    for (const at::Tensor& column : b.extra) extra.push_back(column.detach());
+    MaybeTensor mask;
+    if (b.mask.defined()) mask = flags(b.mask);
+    return std::make_tuple(obs, mask, flags(b.is_first), b.action.detach(), b.reward.detach(),
+                           flags(b.terminated), flags(b.truncated), extra, buffer.slices.detach());
+  });
+  py::class_<ReplayMemory>(m, "Replay")
+      .def(py::init([](const py::dict& words) {
+        const ReplayRequest request = replay_request(words);
+        const py::gil_scoped_release unlocked;
+        return std::make_unique<ReplayMemory>(request);
+      }))
+      .def_property_readonly("device", [](const ReplayMemory& r) { return r.device().str(); })
+      .def("held", &ReplayMemory::held, Unlocked())
+      .def("episodes", &ReplayMemory::episodes, Unlocked())
+      .def("faults", &ReplayMemory::faults, Unlocked())
+      .def("drawable", &ReplayMemory::drawable, Unlocked())
+      .def("add",
+           [](ReplayMemory& r, const Tensors& obs, const MaybeTensor& mask,
+              const at::Tensor& is_first, const at::Tensor& action, const at::Tensor& reward,
+              const at::Tensor& terminated, const at::Tensor& truncated,
+              std::map<std::string, at::Tensor> columns) {
+             const py::gil_scoped_release unlocked;
+             r.add({.obs = obs,
+                    .mask = tensor_of(mask),
+                    .is_first = is_first,
+                    .action = action,
+                    .reward = reward,
+                    .terminated = terminated,
+                    .truncated = truncated,
+                    .columns = std::move(columns)});
+           })
+      .def("buffer", &ReplayMemory::make_buffer, Unlocked())
+      .def("sample", &ReplayMemory::sample, Unlocked())
+      .def("update", &ReplayMemory::update, Unlocked())
+      .def("save", &ReplayMemory::save, Unlocked())
+      .def("load", &ReplayMemory::load, Unlocked())
+      .def_static("about", &ReplayMemory::about);
 }
 
 void bind_jobs(py::module_& m) {
@@ -470,5 +557,6 @@ PYBIND11_MODULE(_engine, m) {
   m.attr("torch_version") = TORCH_VERSION;
   maglev::python::bind_envs(m);
   maglev::python::bind_actors(m);
+  maglev::python::bind_replay(m);
   maglev::python::bind_jobs(m);
 }

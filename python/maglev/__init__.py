@@ -75,6 +75,7 @@ from maglev._engine import Error
 from maglev.advantages import gae
 from maglev.environments import Envs, make
 from maglev.policies import Policy, evaluate, load
+from maglev.replay import Columns, Replay
 from maglev.runs import Run, resume, train
 from maglev.settings import algorithms, environments, settings
 from maglev.tracking import sync
@@ -95,9 +96,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Columns",
     "Envs",
     "Error",
     "Policy",
+    "Replay",
     "Run",
     "algorithms",
     "environments",

@@ -236,7 +236,11 @@ def actions_of(spec: Spec, actions: torch.Tensor) -> torch.Tensor:
 
 def columns_of(spec: Spec, obs: Seen) -> list[torch.Tensor]:
     """The columns of an observation, in order."""
-    names = [c.name for c in spec.observations]
+    return columns_in([c.name for c in spec.observations], obs)
+
+
+def columns_in(names: list[str], obs: Seen) -> list[torch.Tensor]:
+    """The same of columns by name."""
     if not isinstance(obs, Mapping):
         if len(names) != 1:
             raise _engine.Error(f"[obs] expects a dict of {', '.join(names)}, got one tensor")

@@ -1,5 +1,5 @@
-"""Environments and policies as Python has them, where MAGLEV_TEST_DEVICE says (default: cpu): tensors lie there, and what
-they hold is the processor's. bench/gpu runs this file on a GPU."""
+"""Environments, policies and replays as Python has them, where MAGLEV_TEST_DEVICE says (default: cpu): tensors lie there, and
+what they hold is the processor's. bench/gpu runs this file on a GPU."""
 
 import os
 import sys
@@ -52,6 +52,32 @@ def test_a_loop_of_torchs_own_learns_from_tensors_of_the_device():
         optimiser.step()
     assert policy.weight.device.type == PLACE and policy.weight.isfinite().all()
     assert envs.totals()["episodes"] >= 0
+
+
+def test_a_replay_of_the_device_draws_what_the_processors_does(tmp_path):
+    envs = maglev.make("pendulum", 4, {"env.max_steps": 20}, seed=5, device="cpu")
+    columns = maglev.Columns({"vector": ((3,), torch.float32)}, ((1,), torch.float32), rows=4, device=DEVICE)
+    options = {"capacity": 4 * 64, "length": 5, "batch": 32, "extra": {"value": ((), torch.float32)}}
+    there, here = maglev.Replay(columns, **options), maglev.Replay(columns._replace(device="cpu"), **options)
+    obs, info = envs.reset()
+    for step in range(150):
+        action = envs.sample()
+        seen, reward, terminated, truncated, told = envs.step(action)
+        given = {"obs": obs, "action": action, "reward": reward, "terminated": terminated, "truncated": truncated, **info}
+        for replay in (there, here):
+            replay.add(**{name: column.to(replay.device) for name, column in given.items()}, value=reward)
+        obs, info = seen, told
+        if step < 30 or step % 10:
+            continue
+        a, b = there.sample(), here.sample()
+        assert a.obs.device.type == PLACE and len(there) == len(here)
+        there.update(a, {"value": a.reward + step}, first=2), here.update(b, {"value": b.reward + step}, first=2)
+        for name in ("obs", "action", "reward", "terminated", "truncated", "is_first", "time", "row"):
+            assert torch.equal(getattr(a, name).cpu(), getattr(b, name)), name
+        assert torch.equal(a.extra["value"].cpu(), b.extra["value"])
+    there.save(tmp_path / "memory")
+    loaded = maglev.Replay.load(tmp_path / "memory", device="cpu")
+    assert torch.equal(loaded.sample(3).obs, here.sample(3).obs) and there.faults == 0
 
 
 def test_a_policy_acts_on_rows_of_the_device_as_on_the_processors(tmp_path):
