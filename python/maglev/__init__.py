@@ -84,15 +84,15 @@ __version__ = _engine.version
 
 
 def __getattr__(name: str) -> ModuleType:
-    # only who asks for it needs Gymnasium
-    if name == "gymnasium":
-        return importlib.import_module("maglev.gymnasium")
+    # only who asks for them needs Gymnasium and PettingZoo
+    if name in ("gymnasium", "pettingzoo"):
+        return importlib.import_module(f"maglev.{name}")
     raise AttributeError(f"module 'maglev' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     # not what is imported here
-    return sorted([*__all__, "__version__", "gymnasium"])
+    return sorted([*__all__, "__version__", "gymnasium", "pettingzoo"])
 
 
 __all__ = [

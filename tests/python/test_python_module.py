@@ -587,9 +587,11 @@ def test_the_stub_has_what_the_module_has():
 def signatures():
     """What the package offers, by name."""
     pytest.importorskip("gymnasium")
+    pytest.importorskip("pettingzoo")
     from maglev.gymnasium import Spaces, VectorEnv
+    from maglev.pettingzoo import ParallelEnv
 
-    for kind in (*(getattr(maglev, name) for name in maglev.__all__), Spaces, VectorEnv):
+    for kind in (*(getattr(maglev, name) for name in maglev.__all__), Spaces, VectorEnv, ParallelEnv):
         if inspect.isclass(kind):
             own = {name: getattr(f, "fget", f) for name, f in vars(kind).items() if name == "__init__" or name[0] != "_"}
             yield from ((f"{kind.__name__}.{name}", f) for name, f in own.items() if inspect.isfunction(f))
@@ -1022,7 +1024,7 @@ def test_what_gymnasiums_environment_shows_and_takes_is_held_to_its_spaces():
 
 def test_the_package_shows_what_it_offers_alone():
     shown = set(dir(maglev))
-    assert shown == {*maglev.__all__, "__version__", "gymnasium"} and all(hasattr(maglev, name) for name in maglev.__all__)
+    assert shown == {*maglev.__all__, "__version__", "gymnasium", "pettingzoo"} and all(hasattr(maglev, name) for name in maglev.__all__)
 
 
 def test_settings_are_listed():
