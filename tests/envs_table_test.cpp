@@ -95,7 +95,7 @@ TEST_P(EveryEnv, a_writes_its_own_row_whole_and_nothing_beside_it) {
     for (const Column& c : columns) std::fill_n(c.data, envs.rows() * c.bytes, pattern);
     env().reset_cpu(envs.batch(), io, 1, 2);
     for (const Column& c : columns) {
-      const int64_t begin = env().agents * c.bytes, end = 2 * begin;
+      const int64_t begin = envs.spec().agents * c.bytes, end = 2 * begin;
       for (int64_t i = 0; i < envs.rows() * c.bytes; ++i) {
         if (i >= begin && i < end) continue;
         ASSERT_EQ(c.data[i], pattern) << "observe writes beyond " << c.name << ", whose row is "
@@ -220,14 +220,15 @@ TEST_P(EveryEnv, gives_each_slot_the_run_it_would_have_alone) {
     together.step();
     for (int64_t i = 0; i < count; ++i) {
       HostEnvs& one = *alone[size_t(i)];
-      const int64_t width = env().agents * together.io().action_dims;
+      const int agents = together.spec().agents;
+      const int64_t width = agents * together.io().action_dims;
       if (!one.actions_i32.empty())
         std::copy_n(&together.actions_i32[size_t(i * width)], width, one.actions_i32.data());
       if (!one.actions_f32.empty())
         std::copy_n(&together.actions_f32[size_t(i * width)], width, one.actions_f32.data());
       one.step();
-      for (int a = 0; a < env().agents; ++a) {
-        const int64_t row = i * env().agents + a;
+      for (int a = 0; a < agents; ++a) {
+        const int64_t row = i * agents + a;
         ASSERT_EQ(row_bytes(together, row), row_bytes(one, a));
         ASSERT_EQ(together.reward[size_t(row)], one.reward[size_t(a)]);
         run[size_t(i)] += row_bytes(one, a);
@@ -307,7 +308,7 @@ TEST_P(EveryEnv, counts_its_episodes_steps_and_returns) {
     envs.random_actions(actions);
     envs.step();
     for (int64_t i = 0; i < envs.count(); ++i) {
-      const size_t row = size_t(i * env().agents), e = size_t(i);
+      const size_t row = size_t(i * envs.spec().agents), e = size_t(i);
       if (envs.is_first[row]) continue;
       expected.steps += 1;
       running[e] += envs.reward[row];

@@ -28,27 +28,63 @@ MAGLEV_HD const auto& assets_of(const EnvBatch& batch) {
   return *static_cast<const typename E::Assets*>(batch.assets);
 }
 
+/// Agents of each environment.
+template <class E>
+MAGLEV_HD int agents_of([[maybe_unused]] const EnvBatch& batch) {
+  if constexpr (agents_by_settings<E>()) return batch.agents;
+  else return agents_of<E>();
+}
+
 /// The columns that hold the row of agent `agent` of slot i, and which row it is.
 struct AgentRow {
   const StepColumns* columns;
   int64_t row;
 };
 template <class E>
-MAGLEV_HD AgentRow agent_row(const StepIo& io, int64_t i, int agent) {
-  constexpr int agents = agents_of<E>();
+MAGLEV_HD AgentRow agent_row(const EnvBatch& batch, const StepIo& io, int64_t i, int agent) {
+  const int agents = agents_of<E>(batch);
   const int learners = io.learners ? io.learners : agents;
   if (agent < learners) return {&io, i * learners + agent};
   return {&io.rivals, i * (agents - learners) + agent - learners};
+}
+
+/// Where agents' actions are brought side by side.
+template <class E>
+struct ActionRoom {
+  int32_t discrete[most_agents<E>() * kMaxSplitActionDims];
+  float continuous[most_agents<E>() * kMaxSplitActionDims];
+};
+
+/// The actions of slot i's agents, side by side: where they lie, or in `room`.
+template <class E>
+MAGLEV_HD Actions actions_of(const EnvBatch& batch, const StepIo& io, int64_t i,
+                             [[maybe_unused]] ActionRoom<E>& room) {
+  const int agents = agents_of<E>(batch);
+  const int64_t dims = io.action_dims;
+  if constexpr (most_agents<E>() > 1) {
+    if (io.learners) {
+      for (int a = 0; a < agents; ++a) {
+        const auto [columns, row] = agent_row<E>(batch, io, i, a);
+        for (int64_t k = 0; k < dims; ++k) {
+          if (io.action_i32) room.discrete[a * dims + k] = columns->action_i32[row * dims + k];
+          else room.continuous[a * dims + k] = columns->action_f32[row * dims + k];
+        }
+      }
+      return io.action_i32 ? Actions{room.discrete, nullptr} : Actions{nullptr, room.continuous};
+    }
+  }
+  return {io.action_i32 ? io.action_i32 + i * agents * dims : nullptr,
+          io.action_f32 ? io.action_f32 + i * agents * dims : nullptr};
 }
 
 /// Writes the observation rows of slot i at row t+1.
 template <class E>
 MAGLEV_HD void observe_slot(const EnvBatch& batch, const typename E::State& state, const StepIo& io,
                             int64_t i, uint8_t first) {
-  constexpr int agents = agents_of<E>();
+  const int agents = agents_of<E>(batch);
   const auto& params = params_of<E>(batch);
   for (int a = 0; a < agents; ++a) {
-    const auto [columns, row] = agent_row<E>(io, i, a);
+    const auto [columns, row] = agent_row<E>(batch, io, i, a);
     const ObsOut out{columns->obs, io.obs_row_bytes, row,
                      columns->mask ? columns->mask + row * io.mask_width : nullptr};
     if constexpr (HasAssets<E>) E::observe(params, assets_of<E>(batch), state, a, out);
@@ -87,9 +123,18 @@ MAGLEV_HD void reset_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   observe_slot<E>(batch, state, io, i, 1);
 }
 
+/// What the last step was to an agent, by what it was to all.
+template <class E>
+MAGLEV_HD AgentEnd end_of_agent([[maybe_unused]] const typename E::Params& params,
+                                [[maybe_unused]] const typename E::State& state, const StepOut& out,
+                                [[maybe_unused]] int agent) {
+  if constexpr (EndsApart<E>) return E::end_of(params, state, agent);
+  else return {out.terminated, out.truncated, false};
+}
+
 template <class E>
 MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
-  constexpr int agents = agents_of<E>();
+  const int agents = agents_of<E>(batch);
   const auto& params = params_of<E>(batch);
   auto& head = head_of(batch, i);
   auto& state = state_of<E>(batch, i);
@@ -97,7 +142,7 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   if (head.needs_reset) [[unlikely]] {
     begin_episode<E>(batch, head, state, i);
     for (int a = 0; a < agents; ++a) {
-      const auto [columns, row] = agent_row<E>(io, i, a);
+      const auto [columns, row] = agent_row<E>(batch, io, i, a);
       columns->reward[row] = 0.f;
       columns->terminated[row] = columns->truncated[row] = 0;
     }
@@ -106,41 +151,28 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   }
 
   Rng rng = rng_of(batch, i);
-  const int64_t dims = io.action_dims;
-  Actions actions{io.action_i32 ? io.action_i32 + i * agents * dims : nullptr,
-                  io.action_f32 ? io.action_f32 + i * agents * dims : nullptr};
-  [[maybe_unused]] int32_t discrete[agents * kMaxSplitActionDims];
-  [[maybe_unused]] float continuous[agents * kMaxSplitActionDims];
-  if constexpr (agents > 1) {
-    // the environment wants all agents' actions side by side
-    if (io.learners) {
-      for (int a = 0; a < agents; ++a) {
-        const auto [columns, row] = agent_row<E>(io, i, a);
-        for (int64_t k = 0; k < dims; ++k) {
-          if (io.action_i32) discrete[a * dims + k] = columns->action_i32[row * dims + k];
-          else continuous[a * dims + k] = columns->action_f32[row * dims + k];
-        }
-      }
-      actions = io.action_i32 ? Actions{discrete, nullptr} : Actions{nullptr, continuous};
-    }
-  }
-  float reward[agents] = {};
+  ActionRoom<E> room;
+  const Actions actions = actions_of<E>(batch, io, i, room);
+  float reward[most_agents<E>()] = {};
   StepOut out{reward, false, false, head.events};
   if constexpr (HasAssets<E>) E::step(params, assets_of<E>(batch), state, actions, rng, out);
   else E::step(params, state, actions, rng, out);
   head.rng_counter = rng.counter();
 
   head.steps += 1;
-  head.episode_length += 1;
-  head.episode_return += reward[0];
   for (int a = 0; a < agents; ++a) {
-    const auto [columns, row] = agent_row<E>(io, i, a);
+    const AgentEnd end = end_of_agent<E>(params, state, out, a);
+    const auto [columns, row] = agent_row<E>(batch, io, i, a);
     columns->reward[row] = reward[a];
-    columns->terminated[row] = out.terminated;
-    columns->truncated[row] = out.truncated;
+    columns->terminated[row] = end.terminated;
+    columns->truncated[row] = end.truncated;
   }
-  if (out.terminated | out.truncated) [[unlikely]] {
-    head.needs_reset = 1;
+  if (out.terminated | out.truncated) head.needs_reset = 1;
+  // episodes are counted as the first agent has them
+  const AgentEnd first = end_of_agent<E>(params, state, out, 0);
+  head.episode_length += !first.waits;
+  head.episode_return += reward[0];
+  if (first.terminated | first.truncated) [[unlikely]] {
     float r = head.episode_return;
     head.return_min = head.episodes == 0 || r < head.return_min ? r : head.return_min;
     head.return_max = head.episodes == 0 || r > head.return_max ? r : head.return_max;
@@ -150,6 +182,11 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   }
   // the row after an episode's last holds its final observation
   observe_slot<E>(batch, state, io, i, 0);
+  if constexpr (EndsApart<E>)
+    for (int a = 0; a < agents; ++a) {
+      const auto [columns, row] = agent_row<E>(batch, io, i, a);
+      columns->is_first[row] = E::end_of(params, state, a).waits;
+    }
 }
 
 /// One slot's totals, which it begins anew.

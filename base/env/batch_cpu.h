@@ -24,10 +24,8 @@ void begin_slots(const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t
       E::begin_reset(params, state_of<E>(batch, i), rng);
       continue;
     }
-    const int64_t offset = i * io.action_dims;
-    E::begin_step(params, state_of<E>(batch, i),
-                  {io.action_i32 ? io.action_i32 + offset : nullptr,
-                   io.action_f32 ? io.action_f32 + offset : nullptr});
+    ActionRoom<E> room;
+    E::begin_step(params, state_of<E>(batch, i), actions_of<E>(batch, io, i, room));
   }
 }
 
@@ -103,7 +101,6 @@ EnvEntry make_env_entry(const char* name) {
       else E::paint(params_of<E>(batch), state, canvas);
     };
   if constexpr (requires { E::end_idle(); }) entry.end_idle = E::end_idle;
-  entry.agents = agents_of<E>();
   entry.params_bytes = sizeof(Params);
   entry.make_params = [](void* p) { new (p) Params{}; };
   entry.describe = [](OptionTable& table, void* p) {
@@ -116,8 +113,14 @@ EnvEntry make_env_entry(const char* name) {
   entry.check = []([[maybe_unused]] const void* p) {
     if constexpr (requires(const Own& q) { Own::check(q); })
       Own::check(*static_cast<const Own*>(p));
-    if constexpr (shows_images<E>())
-      static_cast<const Params*>(p)->images.seen(E::spec(*static_cast<const Own*>(p)));
+    if constexpr (shows_images<E>()) {
+      const EnvSpec shown = E::spec(*static_cast<const Own*>(p));
+      static_cast<const Params*>(p)->images.seen(shown);
+      if (shown.agents > 1 && image_view(static_cast<const Params*>(p)->images, shown, 0).active())
+        throw Error("[env] env.image.* is for environments of one agent, got one of " +
+                    std::to_string(shown.agents) +
+                    "; leave it out, and let the environment resize, grey or stack what it shows");
+    }
   };
   entry.settle = []([[maybe_unused]] void* p) -> std::string {
     if constexpr (requires(Own& q) { Own::settle(q); }) return Own::settle(*static_cast<Own*>(p));
@@ -131,6 +134,7 @@ EnvEntry make_env_entry(const char* name) {
   };
   entry.spec = [](const void* p) {
     EnvSpec shown = E::spec(*static_cast<const Own*>(p));
+    if constexpr (!agents_by_settings<E>()) shown.agents = agents_of<E>();
     if constexpr (shows_images<E>())
       return static_cast<const Params*>(p)->images.seen(std::move(shown));
     else return shown;

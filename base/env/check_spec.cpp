@@ -68,6 +68,9 @@ void check_spec(const EnvSpec& spec, const char* env) {
   if (spec.events.size() > size_t(kMaxEvents))
     throw Error(where + "at most " + std::to_string(kMaxEvents) + " events are counted, got " +
                 std::to_string(spec.events.size()));
+  if (spec.agents < 1 || spec.agents > kMaxAgents)
+    throw Error(where + "an environment has 1 to " + std::to_string(kMaxAgents) + " agents, got " +
+                std::to_string(spec.agents));
   check_action(spec.action, where);
 }
 

@@ -35,6 +35,7 @@ TEST(CheckSpec, names_environment_and_fault) {
   expect("called 'vector'", [](EnvSpec& s) { s.observations.push_back(s.observations[0]); });
   expect("sees nothing", [](EnvSpec& s) { s.observations[0].audience = Audience::critic; });
   expect("at most 8 events", [](EnvSpec& s) { s.events.assign(9, "e"); });
+  expect("1 to 64 agents, got 65", [](EnvSpec& s) { s.agents = 65; });
   expect("got neither", [](EnvSpec& s) { s.action = {}; });
   expect("got both", [](EnvSpec& s) { s.action.low = {0}, s.action.high = {1}; });
   expect("got 1", [](EnvSpec& s) { s.action.heads = {2, 1}; });

@@ -24,6 +24,10 @@ const EnvEntry& find_env(std::string_view name) {
     if (name == env.name)
       throw Error("[env] " + std::string(name) + " is not in this build, which found no " +
                   env.missing + "; " + env.install);
+  if (name == "pettingzoo")
+    throw Error(
+        "[env] PettingZoo's are behind gymnasium: gymnasium env.id=pettingzoo:sisl/pursuit-v5, or "
+        "env.id=my_envs:MyEnv of a ParallelEnv of yours");
   if (is_gymnasiums(name)) {
     std::vector<std::string> ours;
     for (const EnvEntry& env : env_table()) ours.emplace_back(env.name);

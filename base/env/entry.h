@@ -98,12 +98,12 @@ struct EnvBatch {
   const void* assets = nullptr;  ///< null: the environment has none
   void* states = nullptr;        ///< [N] live states of a host-only environment, else null
   ImageView view = {};           ///< EnvEntry::view of the params
+  int agents = 1;                ///< EnvSpec::agents of the params
 };
 
 struct EnvEntry {
   const char* name;
   const char* summary;
-  int agents;
 
   size_t params_bytes;
   void (*make_params)(void* params);                   ///< writes the defaults

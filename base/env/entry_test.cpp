@@ -44,6 +44,7 @@ TEST(EnvTable, says_how_an_environment_of_gymnasiums_is_named) {
             "[env] unknown environment 'CartPole-v1'; did you mean cartpole? As one of "
             "Gymnasium's it is two words: gymnasium env.id=CartPole-v1");
   EXPECT_EQ(answer("nothing-v").find("Gymnasium"), std::string::npos);
+  EXPECT_NE(answer("pettingzoo").find("gymnasium env.id=pettingzoo:"), std::string::npos);
 }
 
 }  // namespace

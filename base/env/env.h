@@ -21,6 +21,7 @@ namespace maglev {
 
 constexpr int kMaxObsColumns = 4;
 constexpr int kMaxEvents = 8;
+constexpr int kMaxAgents = 64;
 
 /// The actions of one environment's agents: [agents, dims], one of the two pointers is set.
 struct Actions {
@@ -37,6 +38,12 @@ struct StepOut {
 
   /// Adds to counter `event` of spec.events.
   MAGLEV_HD void count(int event, float amount) { totals[event] += amount; }
+};
+
+/// What a step was to one agent of an environment whose agents end apart.
+struct AgentEnd {
+  bool terminated, truncated;
+  bool waits;  ///< it was not there: its row's step is none, as one that only resets
 };
 
 /// Where one agent's observation goes: a row of each column, in the order of spec.observations.
@@ -78,6 +85,27 @@ constexpr int agents_of() {
   if constexpr (requires { E::kAgents; }) return E::kAgents;
   else return 1;
 }
+
+/// Whether E's settings say how many agents it has, in EnvSpec::agents: E::kAgentsBySettings.
+template <class E>
+constexpr bool agents_by_settings() {
+  if constexpr (requires { E::kAgentsBySettings; }) return E::kAgentsBySettings;
+  else return false;
+}
+
+/// As many agents as an environment of E may have.
+template <class E>
+constexpr int most_agents() {
+  return agents_by_settings<E>() ? kMaxAgents : agents_of<E>();
+}
+
+/// Whether agents of E may end, or come, while others go on: end_of(params, state, agent), asked
+/// behind each step, says what it was to each; StepOut's flags are then the end of all. Rows of
+/// agents that wait are marked as those of a step that only resets, until their next observation.
+template <class E>
+concept EndsApart = requires(const typename E::Params& p, const typename E::State& s) {
+  { E::end_of(p, s, /*agent=*/0) } -> std::same_as<AgentEnd>;
+};
 
 /// Bytes of one state in its slot: E::state_bytes(params) when the size depends on settings, else
 /// sizeof(E::State). A larger state keeps its State first and its own bytes behind it.
@@ -136,6 +164,7 @@ constexpr bool shows_images() {
 //   bots     optional, host: `static std::span<const Bot> bots()`, scripted players
 //   paint    optional, host: a picture of a state
 //   end_idle optional, host: EnvEntry::end_idle
+//   end_of   optional: agents end apart, see EndsApart
 // reset, step and observe are MAGLEV_HD and draw only from the Rng they get. With `kHostOnly` they
 // are plain functions, may lie in sources of their own and use libraries, and State is any type
 // that is made without arguments: see HostOnlyState. Those whose work is done elsewhere, in another
@@ -203,9 +232,9 @@ constexpr void expect_environment() {
   }
   if constexpr (host_only<E>()) static_assert(HostOnlyState<E>);
   else static_assert(PlainState<E>);
-  static_assert(!BeginsAhead<E> || (agents_of<E>() == 1 && !HasAssets<E>),
-                "begin_reset and begin_step are for environments of one agent without assets");
-  static_assert(agents_of<E>() >= 1 && agents_of<E>() <= 64);
+  static_assert(!BeginsAhead<E> || !HasAssets<E>,
+                "begin_reset and begin_step are for environments without assets");
+  static_assert(agents_of<E>() >= 1 && agents_of<E>() <= kMaxAgents);
   static_assert(!shows_images<E>() || agents_of<E>() == 1,
                 "kShowsImages, and with it env.image.*, is for environments of one agent");
 }

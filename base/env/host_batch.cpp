@@ -30,7 +30,8 @@ HostBatch::HostBatch(const EnvEntry& entry, const void* params, int64_t count, u
             .first_env = first_env,
             .assets = assets_.empty() ? nullptr : assets_.data(),
             .states = states_.get(),
-            .view = entry.view(params)};
+            .view = entry.view(params),
+            .agents = entry.spec(params).agents};
 }
 
 std::vector<std::byte> HostBatch::save() const {

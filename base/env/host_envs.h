@@ -27,7 +27,7 @@ class HostEnvs {
         memory_(env, params_with(env, settings).data(), count, seed, first_env) {
     spec_ = env.spec(batch().params);
     check_spec(spec_, env.name);
-    rows_ = count * env.agents;
+    rows_ = count * spec_.agents;
     obs_.resize(spec_.observations.size());
     for (size_t c = 0; c < obs_.size(); ++c) {
       io_.obs_row_bytes[c] = spec_.observations[c].row_bytes();

@@ -99,6 +99,7 @@ struct EnvSpec {
   std::vector<TaskSpec> tasks = {};
   double solved_at = 0;   ///< mean return at which the field calls it solved; 0: no such figure
   double render_fps = 0;  ///< steps a second at which people are to see it; 0: not said
+  int agents = 1;  ///< rows that an environment has; written by the table where E::kAgents says it
 
   /// Most steps an episode of any task has; 0: no limit is known.
   int64_t longest_episode() const {

@@ -115,7 +115,7 @@ class Experiment {
   /// Rows of a time step that the algorithm learns from: those of opponents are not among them.
   int64_t learning_rows() const { return run.env_count * learners(); }
   /// Agents of each environment that learn: all, or the first where the others are opponents.
-  int64_t learners() const { return run.opponents.empty() ? env_->agents : 1; }
+  int64_t learners() const { return run.opponents.empty() ? spec().agents : 1; }
   OptionTable& table() { return table_; }
   const OptionTable& table() const { return table_; }
 

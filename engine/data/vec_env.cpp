@@ -44,7 +44,6 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
       N_(N),
       seed_(seed),
       first_env_(first_env),
-      learners_(learners ? learners : entry.agents),
       on_device_(device.is_cuda() && !entry.host_only),
       pool_(&pool),
       states_(nullptr, [](void*) {}) {
@@ -54,8 +53,9 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   spec_ = entry.spec(params);
   view_ = entry.view(params);
   check_spec(spec_, entry.name);
+  learners_ = learners ? learners : spec_.agents;
   MAGLEV_ASSERT(
-      learners_ <= entry.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),
+      learners_ <= spec_.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),
       "learners are some of the agents");
   // where environments step: the run's device, unless they only know the host
   const at::Device where = entry.host_only ? at::Device(at::kCPU) : device;
@@ -71,7 +71,7 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   states_ = make_live_states(entry, N);
   if (where != device)
     columns_ =
-        std::make_unique<HostColumns>(spec_, rows(), N_ * (entry.agents - learners_), device);
+        std::make_unique<HostColumns>(spec_, rows(), N_ * (spec_.agents - learners_), device);
   const int64_t size_of_totals = sizeof(EpisodeTotals);
   totals_ = at::zeros({size_of_totals}, bytes.device(device));
   if (on_device_)
@@ -86,7 +86,8 @@ EnvBatch VecEnv::batch() const {
           .first_env = first_env_,
           .assets = assets_.defined() ? assets_.data_ptr() : nullptr,
           .states = states_.get(),
-          .view = view_};
+          .view = view_,
+          .agents = spec_.agents};
 }
 
 void VecEnv::reset(const StepIo& io) {
@@ -167,9 +168,8 @@ std::vector<RunningEpisode> VecEnv::running_episodes() const {
   std::vector<RunningEpisode> episodes;
   for (int64_t i = 0; i < N_; ++i) {
     const auto& head = *static_cast<const SlotHead*>(slots[i].const_data_ptr());
-    episodes.push_back({.episode_return = double(head.episode_return),
-                        .length = head.episode_length,
-                        .ended = head.needs_reset != 0});
+    episodes.push_back(
+        {.episode_return = double(head.episode_return), .length = head.episode_length});
   }
   return episodes;
 }

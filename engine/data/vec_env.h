@@ -24,7 +24,6 @@ std::string assets_hash(const at::Tensor& assets);
 struct RunningEpisode {
   double episode_return = 0;  ///< of the environment's first agent
   int64_t length = 0;         ///< steps
-  bool ended = false;         ///< the next step begins another
 };
 
 /// On CUDA a host-only environment steps in host memory all the same: actions come down and what a

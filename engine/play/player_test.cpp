@@ -55,14 +55,14 @@ TEST(Player, every_environment_has_a_random_one_and_all_that_are_scripted_give_w
     const EnvParams params(env, {});
     const Game game = game_in(env, params, pool);
     HostBatch batch(env, params.get(), kPlayed, 7);
-    Rollout store(game.spec, {.T = 1, .rows = kPlayed * env.agents, .block_rows = 64}, {},
+    Rollout store(game.spec, {.T = 1, .rows = kPlayed * game.spec.agents, .block_rows = 64}, {},
                   at::kCPU);
     env.reset_cpu(batch.batch(), store.first_io(), 0, kPlayed);
     const auto names = scripted_players(env);
     EXPECT_EQ(names.back(), "random") << env.name;
     for (const std::string& name : names) {
       const auto player = make_player(name, game, ActMode::sample);
-      Carry carry = player->initial_carry(kPlayed * env.agents);
+      Carry carry = player->initial_carry(kPlayed * game.spec.agents);
       player->act(store.step(0), carry, {.seed = 3, .purpose = Purpose::eval});
       // a bot's pull may be beyond the range, which environments clip; at random it is within
       if (game.spec.action.discrete() || name == "random")

@@ -17,9 +17,10 @@ Rivals::Rivals(const EnvEntry& entry, const EnvSpec& spec, int64_t N, at::Device
       ended_(device),
       graphs_(device),
       player_of_(size_t(N), 0) {
-  if (entry.agents != 2)
-    throw Error("[opponents] " + std::string(entry.name) + " has " + std::to_string(entry.agents) +
-                " agent an environment, a league needs 2; take an environment of two players, or "
+  if (spec.agents != 2)
+    throw Error("[opponents] " + std::string(entry.name) + " has " + std::to_string(spec.agents) +
+                (spec.agents == 1 ? " agent" : " agents") +
+                " an environment, a league needs 2; take an environment of two players, or "
                 "leave train.opponents empty");
 }
 

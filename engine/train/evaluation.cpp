@@ -86,7 +86,7 @@ Evaluation::Evaluation(const Experiment& experiment, const Placement& placement)
   placement_.threads = 1;
   policy_ = experiment.algo().make_policy(experiment.algo_options(),
                                           context_of(experiment, placement_, pool_));
-  if (experiment.env().agents == 2)
+  if (experiment.spec().agents == 2)
     for (const Bot& bot : experiment.env().bots)
       rivals_.push_back(std::make_unique<BotPlayer>(bot, bot.name, env_->get()));
   // nobody to meet

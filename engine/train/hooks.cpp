@@ -12,22 +12,23 @@ std::span<const FinishedEpisode> EpisodeLog::read(StepWindow& window, int64_t st
   const int64_t T = window.shape().T, rows = window.shape().rows;
   for (int64_t t = 0; t < T; ++t) {
     const at::Tensor reward = window.reward(t).cpu(), terminated = window.terminated(t).cpu(),
-                     truncated = window.truncated(t).cpu();
+                     truncated = window.truncated(t).cpu(),
+                     next_first = window.step(t + 1).is_first.cpu();
     const float* r = reward.const_data_ptr<float>();
     const uint8_t *end = terminated.const_data_ptr<uint8_t>(),
-                  *cut = truncated.const_data_ptr<uint8_t>();
+                  *cut = truncated.const_data_ptr<uint8_t>(),
+                  *first = next_first.const_data_ptr<uint8_t>();
     for (size_t e = 0; e < running_.size(); ++e) {
       RunningEpisode& episode = running_[e];
-      // a step behind an end only begins the next episode
-      if (episode.ended) {
+      const int64_t row = int64_t(e) * agents_;
+      // a step that only begins the next episode, or waits for it
+      if (first[row]) {
         episode = {};
         continue;
       }
-      const int64_t row = int64_t(e) * agents_;
       episode.episode_return += double(r[row]);
       ++episode.length;
-      episode.ended = end[row] || cut[row];
-      if (episode.ended)
+      if (end[row] || cut[row])
         finished_.push_back({.environment = int64_t(e),
                              .step = step - (T - 1 - t) * rows,
                              .episode_return = episode.episode_return,

@@ -36,13 +36,14 @@ Workers& workers_of(const Gymnasium::Params& p) {
                       .timeout = p.timeout});
 }
 
-// an action's numbers as they are sent: categories within their heads, numbers that are numbers
-void append_action(const ActionSpec& spec, const Actions& action, std::vector<std::byte>& to) {
-  for (int64_t d = 0; d < spec.dims(); ++d) {
+// agents' numbers as they are sent: categories within their heads, numbers that are numbers
+void append_actions(const EnvSpec& env, const Actions& action, std::vector<std::byte>& to) {
+  const ActionSpec& spec = env.action;
+  for (int64_t d = 0; d < env.agents * spec.dims(); ++d) {
     std::byte number[4];
     if (spec.discrete()) {
-      const int32_t category =
-          int32_t(std::clamp<int64_t>(action.discrete[d], 0, spec.heads[size_t(d)] - 1));
+      const int64_t most = spec.heads[size_t(d % spec.dims())] - 1;
+      const int32_t category = int32_t(std::clamp<int64_t>(action.discrete[d], 0, most));
       std::memcpy(number, &category, sizeof number);
     } else {
       const float value = std::isfinite(action.continuous[d]) ? action.continuous[d] : 0.f;
@@ -52,9 +53,10 @@ void append_action(const ActionSpec& spec, const Actions& action, std::vector<st
   }
 }
 
-// whether such bytes are actions that append_action wrote
-bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
-  for (int64_t i = 0; i < steps * spec.dims(); ++i) {
+// whether such bytes are actions that append_actions wrote
+bool are_actions(const EnvSpec& env, const std::byte* from, int64_t steps) {
+  const ActionSpec& spec = env.action;
+  for (int64_t i = 0; i < steps * env.agents * spec.dims(); ++i) {
     const std::byte* number = from + 4 * i;
     if (spec.discrete()) {
       int32_t category;
@@ -71,17 +73,20 @@ bool are_actions(const ActionSpec& spec, const std::byte* from, int64_t steps) {
 
 // of what was just shown; the run would find it too, and not know of which episode it is
 void expect_finite(const Gymnasium::Params& p, const Gymnasium::State& s) {
-  const std::byte* from = s.remote->observation();
-  for (const ObsColumn& column : s.workers->spec().observations) {
-    for (int64_t i = 0; column.dtype == DType::f32 && i < column.elements(); ++i) {
-      float number;
-      std::memcpy(&number, from + 4 * i, sizeof number);
-      if (!std::isfinite(number))
-        throw Error("[gymnasium] " + std::string(p.id.view()) + " showed " +
-                    std::to_string(number) + " as number " + std::to_string(i) + " of " +
-                    column.name + ", where finite ones are expected" + s.remote->episode());
+  const EnvSpec& spec = s.workers->spec();
+  for (int agent = 0; agent < spec.agents; ++agent) {
+    const std::byte* from = s.remote->observation() + agent * s.workers->agent_bytes();
+    for (const ObsColumn& column : spec.observations) {
+      for (int64_t i = 0; column.dtype == DType::f32 && i < column.elements(); ++i) {
+        float number;
+        std::memcpy(&number, from + 4 * i, sizeof number);
+        if (!std::isfinite(number))
+          throw Error("[gymnasium] " + std::string(p.id.view()) + " showed " +
+                      std::to_string(number) + " as number " + std::to_string(i) + " of " +
+                      column.name + ", where finite ones are expected" + s.remote->episode());
+      }
+      from += column.row_bytes();
     }
-    from += column.row_bytes();
   }
 }
 
@@ -94,9 +99,8 @@ const std::byte* shown_by(const Gymnasium::State& s) {
 void settle(const Gymnasium::State& s) {
   if (!s.replaying) return;
   s.replaying = false;
-  const bool ended_before = s.remote->take().ended_before;
-  s.lost = s.lost || ended_before ||
-           !std::equal(s.shown.begin(), s.shown.end(), s.remote->observation());
+  const bool taken = s.remote->take();
+  s.lost = s.lost || !taken || !std::equal(s.shown.begin(), s.shown.end(), s.remote->observation());
 }
 
 }  // namespace
@@ -142,10 +146,14 @@ void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
 
 void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
   settle(s);
+  // who played on takes this step
+  const auto played_on = s.workers->played_on(shown_by(s));
+  s.ends.assign(size_t(s.workers->spec().agents), AgentEnd{});
+  for (size_t a = 0; a < played_on.size(); ++a) s.ends[a].waits = !played_on[a];
   // an episode that could not be found again ends here
   if (s.lost) return;
   const size_t before = s.actions.size();
-  append_action(s.workers->spec().action, action, s.actions);
+  append_actions(s.workers->spec(), action, s.actions);
   s.steps += 1;
   s.remote->step({s.actions.data() + before, s.actions.size() - before});
   s.asked = true;
@@ -153,27 +161,36 @@ void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
 
 void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
   if (!s.asked) begin_step(p, s, action);
-  if (s.lost) {
-    out.truncated = true;
-    return;
+  const EnvSpec& spec = s.workers->spec();
+  if (!s.lost) {
+    s.remote->take();
+    s.asked = false;
+    expect_finite(p, s);
+    for (int k = 0; k < int(spec.events.size()); ++k) out.count(k, s.remote->counted(k));
   }
-  const gymnasium::Answer answer = s.remote->take();
-  s.asked = false;
-  expect_finite(p, s);
-  const std::byte* counted = s.remote->observation() + s.workers->answer_bytes();
-  for (size_t k = 0; k < s.workers->spec().events.size(); ++k) {
-    float amount;
-    std::memcpy(&amount, counted + 4 * k, sizeof amount);
-    out.count(int(k), amount);
+  // it is over when nobody plays on
+  const bool cut = s.lost || s.steps >= spec.max_steps;
+  const auto play_on = s.workers->played_on(shown_by(s));
+  bool over = std::none_of(play_on.begin(), play_on.end(), [](uint8_t on) { return on != 0; });
+  for (int a = 0; a < spec.agents; ++a) {
+    AgentEnd& end = s.ends[size_t(a)];
+    if (end.waits) continue;
+    const gymnasium::StepEnd was = s.lost ? gymnasium::StepEnd{} : s.remote->end_of(a);
+    out.reward[a] = was.reward;
+    end.terminated = was.terminated != 0;
+    end.truncated = was.truncated != 0 || cut;
+    if (!s.workers->ends_apart()) over = end.terminated || end.truncated;
   }
-  out.reward[0] = answer.reward;
-  out.terminated = answer.terminated;
-  out.truncated = answer.truncated || s.steps >= s.workers->spec().max_steps;
+  out.truncated = over || cut;
 }
 
-void Gymnasium::observe(const Params&, const State& s, int, const ObsOut& out) {
+AgentEnd Gymnasium::end_of(const Params&, const State& s, int agent) {
+  return s.ends[size_t(agent)];
+}
+
+void Gymnasium::observe(const Params&, const State& s, int agent, const ObsOut& out) {
   const EnvSpec& spec = s.workers->spec();
-  const std::byte* from = shown_by(s);
+  const std::byte* from = shown_by(s) + agent * s.workers->agent_bytes();
   for (size_t c = 0; c < spec.observations.size(); ++c) {
     const size_t bytes = size_t(spec.observations[c].row_bytes());
     std::memcpy(out.as<std::byte>(int(c)), from, bytes);
@@ -207,7 +224,7 @@ void Gymnasium::paint(const Params&, const State& s, Canvas& canvas) {
 size_t Gymnasium::state_bytes(const Params& p) {
   const Workers& workers = workers_of(p);
   const int64_t actions = workers.spec().max_steps * workers.action_bytes();
-  return sizeof(Episode) + size_t(workers.answer_bytes() + std::min(actions, kMostActionBytes));
+  return sizeof(Episode) + size_t(workers.shown_bytes() + std::min(actions, kMostActionBytes));
 }
 
 void Gymnasium::save(const Params&, const State& s, std::byte* to) {
@@ -216,7 +233,7 @@ void Gymnasium::save(const Params&, const State& s, std::byte* to) {
   const bool fits = int64_t(s.actions.size()) <= kMostActionBytes;
   const Episode episode{s.seed, fits ? s.steps : 0, s.lost || !fits, 0};
   std::memcpy(to, &episode, sizeof episode);
-  to = std::copy_n(shown_by(s), s.workers->answer_bytes(), to + sizeof episode);
+  to = std::copy_n(shown_by(s), s.workers->shown_bytes(), to + sizeof episode);
   if (fits) std::copy(s.actions.begin(), s.actions.end(), to);
 }
 
@@ -226,10 +243,10 @@ bool Gymnasium::load(const Params& p, State& s, const std::byte* from) {
   Episode episode;
   std::memcpy(&episode, from, sizeof episode);
   const std::byte* shown = from + sizeof episode;
-  const std::byte* actions = shown + workers.answer_bytes();
+  const std::byte* actions = shown + workers.shown_bytes();
   if (episode.lost > 1 || episode.seed >= kSeeds || episode.steps < 0 ||
       episode.steps > spec.max_steps || episode.steps * workers.action_bytes() > kMostActionBytes ||
-      !are_actions(spec.action, actions, episode.steps))
+      !are_actions(spec, actions, episode.steps))
     return false;
   s = {};
   s.seed = episode.seed, s.steps = episode.steps, s.lost = episode.lost != 0;

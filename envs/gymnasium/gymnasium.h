@@ -1,7 +1,8 @@
 #pragma once
-// Any environment of Python's package gymnasium, or that is registered with it: Python processes
-// step it, each environment of a run in one of them, while the engine has everything else. See
-// docs/gymnasium.md.
+// Any environment of Python's package gymnasium, or that is registered with it, and any of several
+// agents that has the interface of PettingZoo's ParallelEnv: Python processes step it, each
+// environment of a run in one of them, while the engine has everything else. See docs/gymnasium.md
+// and docs/pettingzoo.md.
 //
 // An episode is what reset(seed) and its actions make of it. So a checkpoint holds those, and an
 // environment whose steps follow from them alone goes on to the bit.
@@ -20,8 +21,10 @@ class Workers;
 }  // namespace gymnasium
 
 struct Gymnasium {
-  static constexpr const char* kSummary = "any environment of Python's gymnasium, by its id";
+  static constexpr const char* kSummary =
+      "any environment of Python's gymnasium, by its id, or of PettingZoo's (a ParallelEnv)";
   static constexpr bool kHostOnly = true;
+  static constexpr bool kAgentsBySettings = true;
   static constexpr const char* kLibrary = "Gymnasium";
   static constexpr bool kShowsImages = true;
 
@@ -37,7 +40,8 @@ struct Gymnasium {
     static void describe(OptionTable& t, Params& p) {
       t.add("id", p.id,
             "which, as gymnasium.make takes it: CartPole-v1, or my_module:MyEnv-v0, which imports "
-            "my_module first; my_module:MyEnv is a class of it");
+            "my_module first; my_module:MyEnv is a class of it, or a function that makes one, also "
+            "of PettingZoo's ParallelEnv");
       t.add("kwargs", p.kwargs,
             "JSON of what gymnasium.make is given besides, {\"map_name\": \"8x8\"}");
       t.add("info", p.info,
@@ -70,7 +74,8 @@ struct Gymnasium {
     std::unique_ptr<gymnasium::Remote> remote;  ///< it
     uint32_t seed = 0;                          ///< of this episode
     int32_t steps = 0;                          ///< of this episode
-    bool asked = false;  ///< for a reset or a step whose answer nobody has taken yet
+    bool asked = false;          ///< for a reset or a step whose answer nobody has taken yet
+    std::vector<AgentEnd> ends;  ///< [agents] what the last step was to each
     // of an episode that was loaded
     mutable bool replaying = false;  ///< its steps are taken again; the answer has not been taken
     mutable bool lost = false;       ///< they led elsewhere, or were too many to be kept
@@ -88,6 +93,7 @@ struct Gymnasium {
   static void reset(const Params& p, State& s, Rng& rng);
   static void begin_step(const Params& p, State& s, const Actions& action);
   static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out);
+  static AgentEnd end_of(const Params& p, const State& s, int agent);
   static void observe(const Params& p, const State& s, int agent, const ObsOut& out);
   static void paint(const Params& p, const State& s, Canvas& canvas);
 

@@ -1,10 +1,12 @@
-"""Steps environments of gymnasium for Maglev (workers.cpp), which asks over the socket that is standard input.
+"""Steps environments of gymnasium, or of pettingzoo, for Maglev (workers.cpp), which asks over the socket that is standard
+input.
 
 A question is a header of 12 bytes (number of the environment, bytes that follow, kind) and those bytes; an answer a
-header of 16 (number, bytes that follow, reward, kind, terminated, truncated, ended before) and those bytes. The first
-answer, asked by nobody, describes the environment in JSON.
+header of 12 (number, bytes that follow, kind, cut short) and those bytes. The first answer, asked by nobody, describes
+the environment in JSON.
 """
 
+import functools
 import json
 import math
 import mmap
@@ -19,17 +21,17 @@ import threading
 import time
 import traceback
 
+from maglev_spaces import Actions, Observations, Unsuited, shortened
+
 QUESTION = struct.Struct("<IIB3x")
-ANSWER = struct.Struct("<IIfBBBB")
+ANSWER = struct.Struct("<IIBB2x")
+END = struct.Struct("<fBB2x")  # reward, terminated, truncated
 COUNTED = struct.Struct("<f")
 RESET, STEP, REPLAY, PICTURE, CLOSE, DRAWING = range(1, 7)
 DESCRIPTION, STEPPED, DRAWN, RAISED, UNDRAWN = range(5)
 NOBODY = 0xFFFFFFFF
 NO_LIMIT = 10_000  # steps of an episode where nobody says how many
-FARTHEST = 1e30  # bounds of actions beyond it are none
-MOST_CATEGORIES = 1000  # of whole numbers within bounds
 SOON_S = 0.002  # answers are kept back no longer than that
-LONGEST = 400  # of what is told of an exception
 CLOSE_S = 5.0  # for environments to close, where the engine is gone
 INTERFACE = {  # by what Python says of who does otherwise
     "values to unpack (expected 5": "step() gives observation, reward, terminated, truncated and info",
@@ -40,10 +42,6 @@ INTERFACE = {  # by what Python says of who does otherwise
 EXTRAS = ("box2d", "classic_control", "mujoco", "toy_text")  # folders of gymnasium.envs that want packages besides
 
 
-class Unsuited(Exception):
-    """An environment that cannot be used as it is; says what would help."""
-
-
 class Undrawn(Unsuited):
     """One that is used, and of which there is no picture."""
 
@@ -51,29 +49,6 @@ class Undrawn(Unsuited):
         super().__init__(
             f"draws no pictures: {why}; they want an environment that takes render_mode=\"rgb_array\" and whose "
             "render() then returns [H, W, 3] of uint8"
-        )
-
-
-def is_picture(space):
-    import numpy as np
-    from gymnasium import spaces
-
-    if not isinstance(space, spaces.Box) or space.dtype != np.uint8 or len(space.shape) < 2:
-        return False
-    if len(space.shape) > 3:
-        raise Unsuited(
-            f"shows pictures of shape {space.shape}; Maglev takes [H, W] and [H, W, C], of the last steps with "
-            "env.image.stack"
-        )
-    return True
-
-
-def expect_gymnasiums(space, what):
-    """A space of Gym, which Gymnasium came from, is none of Gymnasium's, whatever its name."""
-    if type(space).__module__.split(".")[0] == "gym":
-        raise Unsuited(
-            f"{what} a space of the package gym, gym.spaces.{type(space).__name__}: make it one of gymnasium.spaces, or "
-            "take the environment through shimmy (env.id=shimmy:GymV26Environment-v0 'env.kwargs={\"env_id\": ...}')"
         )
 
 
@@ -90,216 +65,62 @@ def closed(env):
         pass
 
 
+def metadata_of(env):
+    return getattr(env, "metadata", None) or {}
+
+
+def seed_in(asked):
+    return int.from_bytes(asked[:4], "little")
+
+
 def frames_per_second(env):
-    fps = (env.metadata or {}).get("render_fps")
+    fps = metadata_of(env).get("render_fps")
     return finite(fps) if isinstance(fps, numbers.Real) else None
-
-
-def named(way):
-    return "".join(f"[{step!r}]" for step in way)
-
-
-def shortened(text):
-    text = " ".join(text.split())
-    return text if len(text) <= LONGEST else text[:LONGEST] + " ..."
-
-
-class Picture:
-    """A part of what is seen that is [H, W, C], or will be: channels, and stacked grey pictures, may come first."""
-
-    def __init__(self, name, way, shape):
-        self.name, self.way, self.shape = name, way, shape
-        self.channels_first = len(shape) == 3 and shape[0] < min(shape[1:])
-        rows = (*shape[1:], shape[0]) if self.channels_first else shape
-        self.column = [int(n) for n in (*rows, 1)[:3]]
-
-
-class Observations:
-    """Pictures are columns [H, W, C] of their own, all else one column of numbers, categories as one-hot."""
-
-    def __init__(self, space):
-        import numpy as np
-        from gymnasium import spaces
-
-        self.np, self.spaces, self.flatten, self.space = np, spaces, spaces.flatten, space
-        self.pictures = []
-        self.numbers = []  # (space, way to it, how many)
-        self.look(space, ())
-        self.size = sum(count for _, _, count in self.numbers)
-        self.plain = not self.pictures and isinstance(space, spaces.Box)
-        self.shape = space.shape
-
-    def look(self, space, way):
-        from gymnasium import spaces
-
-        if isinstance(space, spaces.Dict):
-            for name, part in space.spaces.items():
-                self.look(part, (*way, name))
-        elif isinstance(space, spaces.Tuple):
-            for i, part in enumerate(space.spaces):
-                self.look(part, (*way, i))
-        elif is_picture(space):
-            name = "_".join(str(part) for part in way) or "image"
-            # numbers have that name
-            self.pictures.append(Picture("vector_image" if name == "vector" else name, way, space.shape))
-        elif isinstance(space, (spaces.Box, spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)):
-            self.numbers.append((space, way, spaces.flatdim(space)))
-        else:
-            expect_gymnasiums(space, "shows")
-            raise Unsuited(
-                f"shows a space {type(space).__name__}; Maglev takes Box, Discrete, MultiDiscrete, MultiBinary, and "
-                "Dict and Tuple of those: wrap it (gymnasium.ObservationWrapper)"
-            )
-
-    def columns(self):
-        columns = [{"name": "vector", "dtype": "f32", "shape": [self.size]}] if self.size else []
-        return columns + [{"name": p.name, "dtype": "u8", "shape": p.column} for p in self.pictures]
-
-    def part(self, seen, way):
-        for i, step in enumerate(way):
-            try:
-                seen = seen[step]
-            except (KeyError, IndexError, TypeError) as error:
-                text = f"showed no observation{named(way[: i + 1])}, which its space has"
-                raise Unsuited(text) from error
-        return seen
-
-    def numbers_of(self, space, part, way):
-        """f32, one row of the space's numbers; as they lie where they are all that is seen."""
-        cause = None
-        try:
-            if self.plain:
-                return self.np.asarray(part, self.np.float32)
-            # flatten makes a one among another category's of what is none of a space's
-            if self.are_categories(space, part):
-                return self.np.asarray(self.flatten(space, part), self.np.float32)
-        except (TypeError, ValueError, IndexError, AttributeError) as error:
-            cause = error
-        text = f"showed an observation{named(way)} = {shortened(repr(part))}, where its space is {shortened(str(space))}"
-        raise Unsuited(text) from cause
-
-    def are_categories(self, space, part):
-        """Whether they are those of a Discrete or MultiDiscrete; true of other spaces."""
-        if isinstance(space, self.spaces.Discrete):
-            return 0 <= part - space.start < space.n
-        if isinstance(space, self.spaces.MultiDiscrete):
-            chosen = part - space.start
-            return bool(((chosen >= 0) & (chosen < space.nvec)).all())
-        return True
-
-    def bytes_of(self, part, way):
-        """u8, in which pictures of shares from 0 to 1 would be black."""
-        np = self.np
-        given = np.asarray(part)
-        if given.dtype == np.uint8:
-            return given
-        try:
-            whole = given.astype(np.uint8)
-        except (TypeError, ValueError):
-            whole = None
-        if whole is None or not np.array_equal(whole, given):
-            raise Unsuited(
-                f"showed an observation{named(way)} of {given.dtype}, where its space has uint8: pictures are whole "
-                "numbers from 0 to 255"
-            )
-        return whole
-
-    def expect(self, seen, shape, way):
-        if seen.shape != shape:
-            raise Unsuited(f"showed an observation{named(way)} of shape {seen.shape}, where its space has {shape}")
-        return seen
-
-    def write(self, to, seen):
-        if self.plain:
-            to += self.expect(self.numbers_of(self.space, seen, ()), self.shape, ()).tobytes()
-            return
-        for space, way, count in self.numbers:
-            to += self.expect(self.numbers_of(space, self.part(seen, way), way), (count,), way).tobytes()
-        for picture in self.pictures:
-            rows = self.expect(self.bytes_of(self.part(seen, picture.way), picture.way), picture.shape, picture.way)
-            to += (rows.transpose(1, 2, 0) if picture.channels_first else rows).tobytes()
-
-
-class Actions:
-    """Categories as i32, numbers within bounds as f32; what an agent draws beyond them is the nearest."""
-
-    def __init__(self, space):
-        import numpy as np
-        from gymnasium import spaces
-
-        self.heads, self.low, self.high = [], [], []
-        if isinstance(space, spaces.Discrete):
-            self.heads, start = [int(space.n)], int(space.start)
-            self.read = lambda sent: start + int.from_bytes(sent, "little")
-        elif isinstance(space, spaces.MultiDiscrete):
-            self.heads = [int(n) for n in space.nvec.reshape(-1)]
-            start, shape, dtype = np.asarray(space.start), space.nvec.shape, space.dtype
-            self.read = lambda sent: (np.frombuffer(sent, np.int32).reshape(shape) + start).astype(dtype)
-        elif isinstance(space, spaces.MultiBinary):
-            shape, dtype = space.shape, space.dtype
-            self.heads = [2] * int(np.prod(shape))
-            self.read = lambda sent: np.frombuffer(sent, np.int32).reshape(shape).astype(dtype)
-        elif isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-            if not np.all((space.low > -FARTHEST) & (space.high < FARTHEST)):
-                raise Unsuited(
-                    f"takes actions {space}, not all of which have bounds: give them some with a wrapper "
-                    "(gymnasium.wrappers.TransformAction with a Box within bounds)"
-                )
-            low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
-            self.low, self.high = ([float(x) for x in bound.reshape(-1)] for bound in (low, high))
-            self.read = lambda sent: np.asarray(
-                np.clip(np.frombuffer(sent, np.float32).reshape(shape).astype(dtype), low, high)
-            )
-        elif isinstance(space, spaces.Box):
-            # of narrow integers the difference may be none
-            if not np.all(space.high / 1.0 - space.low < MOST_CATEGORIES):
-                raise Unsuited(
-                    f"takes actions {space}; of whole numbers within bounds Maglev gives those with {MOST_CATEGORIES:,} "
-                    "values at most: make them floats, or fewer (gymnasium.wrappers.TransformAction)"
-                )
-            start, shape, dtype = space.low.astype(np.int64), space.shape, space.dtype
-            self.heads = [int(n) + 1 for n in (space.high - start).reshape(-1)]
-            self.read = lambda sent: np.asarray(np.frombuffer(sent, np.int32).reshape(shape) + start, dtype)
-        else:
-            expect_gymnasiums(space, "takes actions of")
-            raise Unsuited(
-                f"takes actions {space}; Maglev gives Discrete, MultiDiscrete, MultiBinary and Box: wrap it "
-                "(gymnasium.wrappers.TransformAction), in one MultiDiscrete if all its parts are categories, in one Box "
-                "if all are numbers"
-            )
-        if any(n < 2 for n in self.heads):
-            raise Unsuited(f"takes actions {space}, among which there is nothing to choose")
-        self.bytes = 4 * (len(self.heads) or len(self.low))
 
 
 def finite(number):
     return None if number is None or not math.isfinite(number) else float(number)
 
 
-class Environments:
-    def __init__(self, made):
-        import gymnasium
+def expect_number(reward):
+    try:
+        number = float(reward)
+    except TypeError as error:
+        raise Unsuited(f"gave the reward {reward!r}, where one number is expected") from error
+    if not math.isfinite(number):
+        raise Unsuited(f"gave the reward {number}, where a finite number is expected")
+    return number
 
-        self.make_one = gymnasium.make
-        self.made, self.which = made, made["id"]
-        try:
-            self.given = json.loads(made["kwargs"] or "{}")
-        except json.JSONDecodeError as error:
-            text = f"env.kwargs is no JSON: {error}, got {made['kwargs']}; in a shell with quotes around it all"
-            raise Unsuited(text) from error
-        if not isinstance(self.given, dict):
-            raise Unsuited("env.kwargs must be a JSON object such as {\"map_name\": \"8x8\"}")
-        if made["max_steps"]:
-            self.given["max_episode_steps"] = made["max_steps"]
+
+class Environments:
+    """Those that gymnasium.make gives, of one id or EnvSpec."""
+
+    agents = (None,)  # of an environment
+    ends_apart = False  # one agent may end while others go on
+
+    def __init__(self, made, given, which):
+        self.given, self.which, self.counted = given, which, made["info"]
         self.by_number = {}
         self.drawing = set()  # numbers of those that were made to draw, which takes longer
-        try:
-            env = self.make()
-        except gymnasium.error.NameNotFound:
-            self.which = unregistered(made["id"])
-            if not self.which:
-                raise
-            env = self.make()
+        env = self.first(made)
+        self.description = {
+            "columns": self.observations.columns(),
+            "heads": self.actions.heads,
+            "low": self.actions.low,
+            "high": self.actions.high,
+            "masked": self.masked,
+            "render_fps": frames_per_second(env),
+            "agents": len(self.agents),
+            "ends_apart": self.ends_apart,
+            **self.limits(made, env),
+        }
+        self.spare = [env]  # made, and nobody's
+
+    def first(self, made):
+        """One, looked at: what it shows and takes."""
+        if made["max_steps"]:
+            self.given["max_episode_steps"] = made["max_steps"]
+        env = self.make()
         if not env.spec.max_episode_steps:
             closed(env)
             self.given["max_episode_steps"] = NO_LIMIT
@@ -307,22 +128,16 @@ class Environments:
         self.observations, self.actions = Observations(env.observation_space), Actions(env.action_space)
         _, info = env.reset(seed=0)
         expect_dict(info)
-        self.counted = made["info"]
         self.masked = len(self.actions.heads) == 1 and "action_mask" in info
-        self.description = {
-            "columns": self.observations.columns(),
-            "heads": self.actions.heads,
-            "low": self.actions.low,
-            "high": self.actions.high,
-            "masked": self.masked,
-            "max_steps": env.spec.max_episode_steps,
-            "solved_at": finite(env.spec.reward_threshold),
-            "render_fps": frames_per_second(env),
-        }
-        self.spare = [env]  # made, and nobody's
+        return env
+
+    def limits(self, made, env):
+        return {"max_steps": env.spec.max_episode_steps, "solved_at": finite(env.spec.reward_threshold)}
 
     def make(self, **more):
-        return self.make_one(self.which, disable_env_checker=True, **{**self.given, **more})
+        import gymnasium
+
+        return gymnasium.make(self.which, disable_env_checker=True, **{**self.given, **more})
 
     def make_drawing(self, number):
         """One that draws. What cannot be made so, and does not say that it could, draws nothing."""
@@ -331,7 +146,7 @@ class Environments:
         except Exception as error:
             if isinstance(error, TypeError) and "unexpected keyword argument 'render_mode'" in str(error):
                 raise Undrawn("it takes no render_mode") from error
-            if "rgb_array" in (self.env(number).metadata.get("render_modes") or ()):
+            if "rgb_array" in (metadata_of(self.env(number)).get("render_modes") or ()):
                 raise
             raise Undrawn(f"it cannot be made with render_mode rgb_array: {reason(error)}") from error
 
@@ -342,22 +157,43 @@ class Environments:
             self.by_number[number] = env
         return env
 
-    def shown(self, observation, info):
-        seen = bytearray()
-        self.observations.write(seen, observation)
+    def begin(self, number, seed):
+        """What told() tells of an episode's first observation."""
+        observation, info = self.env(number).reset(seed=seed)
+        return observation, 0.0, False, False, info
+
+    def step(self, number, sent):
+        """What told() tells of a step, and whether the episode is over."""
+        came = self.by_number[number].step(self.actions.read(sent))
+        _, _, terminated, truncated, _ = came
+        return came, terminated or truncated
+
+    def told(self, number, came):
+        """What is shown, what each agent came to, and what is counted."""
+        observation, reward, terminated, truncated, info = came
         if self.masked or self.counted:
             expect_dict(info)
+        seen = self.seen(observation, info.get("action_mask") if self.masked else None)
+        return seen + END.pack(expect_number(reward), bool(terminated), bool(truncated)) + self.count((info,))
+
+    def seen(self, observation, allowed):
+        """One agent's columns and mask."""
+        seen = bytearray()
+        self.observations.write(seen, observation)
         if self.masked:
-            mask = bytes(1 if allowed else 0 for allowed in info.get("action_mask", ()))
+            mask = bytes(1 if one else 0 for one in (() if allowed is None else allowed))
             if len(mask) != self.actions.heads[0] or not any(mask):
                 raise Unsuited(
-                    f"gave info['action_mask'] = {info.get('action_mask')}, where {self.actions.heads[0]} entries, one "
-                    "of them at least not 0, are expected in every info, as in the first"
+                    f"gave {self.mask_name} = {allowed}, where {self.actions.heads[0]} entries, one of them at least not "
+                    f"0, are expected in every {self.mask_name.split('[')[0]}, as in the first"
                 )
             seen += mask
-        for name in self.counted:
-            seen += COUNTED.pack(self.number_of(info, name))
         return seen
+
+    mask_name = "info['action_mask']"
+
+    def count(self, infos):
+        return b"".join(COUNTED.pack(sum(self.number_of(info, name) for info in infos)) for name in self.counted)
 
     def number_of(self, info, name):
         """What info has by that name; 0 where it has nothing."""
@@ -370,23 +206,13 @@ class Environments:
             raise Unsuited(f"gave info[{name!r}] = {number}, where a finite number is expected")
         return number
 
-    def begin(self, number, asked):
-        return self.env(number).reset(seed=int.from_bytes(asked[:4], "little"))
-
     def answer(self, number, kind, asked):
         """What follows the header, and what the header holds behind the bytes' number."""
         if kind == STEP:
-            observation, reward, terminated, truncated, info = self.by_number[number].step(self.actions.read(asked))
-            try:
-                reward = float(reward)
-            except TypeError as error:
-                raise Unsuited(f"gave the reward {reward!r}, where one number is expected") from error
-            if not math.isfinite(reward):
-                raise Unsuited(f"gave the reward {reward}, where a finite number is expected")
-            return self.shown(observation, info), (reward, STEPPED, bool(terminated), bool(truncated), False)
+            came, _ = self.step(number, asked)
+            return self.told(number, came), (STEPPED, False)
         if kind == RESET:
-            observation, info = self.begin(number, asked)
-            return self.shown(observation, info), (0.0, STEPPED, False, False, False)
+            return self.told(number, self.begin(number, seed_in(asked))), (STEPPED, False)
         if kind == REPLAY:
             return self.replay(number, asked)
         if kind == DRAWING:
@@ -405,24 +231,22 @@ class Environments:
             raise Undrawn(f"render() of one with render_mode {mode} gave {type(picture).__name__}")
         np = self.observations.np
         head = struct.pack("<II", picture.shape[1], picture.shape[0])
-        return head + np.ascontiguousarray(picture[:, :, :3], np.uint8).tobytes(), (0.0, DRAWN, False, False, False)
+        return head + np.ascontiguousarray(picture[:, :, :3], np.uint8).tobytes(), (DRAWN, False)
 
     def replay(self, number, asked):
-        observation, info = self.begin(number, asked)
-        size, ended, early = self.actions.bytes, False, False
+        came = self.begin(number, seed_in(asked))
+        size, ended, early = self.actions.bytes * len(self.agents), False, False
         for begin in range(4, len(asked), size):
             early = ended
             if early:
                 break
             # what leads elsewhere may also lead to where an action is a mistake
             try:
-                action = self.actions.read(asked[begin : begin + size])
-                observation, _, terminated, truncated, info = self.by_number[number].step(action)
+                came, ended = self.step(number, asked[begin : begin + size])
             except Exception:
                 early = True
                 break
-            ended = terminated or truncated
-        return self.shown(observation, info), (0.0, STEPPED, False, False, early)
+        return self.told(number, came), (STEPPED, early)
 
     def close(self, number):
         """It is kept for who comes next: evaluations come and go."""
@@ -439,13 +263,176 @@ class Environments:
             closed(env)
 
 
-def unregistered(name):
-    """How gymnasium.make takes what the module of `module:Name` has by that name, a class or a function; None: it has none."""
-    from gymnasium.envs.registration import EnvSpec
+class Seats:
+    """Which agents of an environment play, and what each showed last."""
 
+    def __init__(self, playing, blank):
+        self.playing = playing  # by agent: goes on
+        self.played = [False] * len(playing)  # by agent: took the last step
+        self.gone = set()  # agents that have ended
+        self.last = [blank] * len(playing)
+
+
+class ParallelEnvironments(Environments):
+    """Those of PettingZoo's ParallelEnv, as `which` makes them: an agent is a row, and waits where others go on."""
+
+    ends_apart = True
+
+    def __init__(self, made, given, which, env):
+        self.seats = {}  # by number
+        self.looked_at = env
+        super().__init__(made, given, which)
+
+    def first(self, made):
+        from gymnasium import spaces
+
+        env = self.looked_at
+        self.agents = tuple(getattr(env, "possible_agents", None) or ())
+        if not self.agents:
+            raise Unsuited("has no possible_agents, whose rows are of an environment in each step: list all it may ever have")
+        for what, space_of in (("shows", env.observation_space), ("takes", env.action_space)):
+            self.expect_alike(what, space_of)
+        shows = env.observation_space(self.agents[0])
+        self.mask_shown = isinstance(shows, spaces.Dict) and "action_mask" in shows.spaces
+        self.within = None  # what is seen lies there, beside a mask
+        if self.mask_shown:
+            self.mask_name = "observation['action_mask']"
+            parts = {name: part for name, part in shows.spaces.items() if name != "action_mask"}
+            self.within = "observation" if list(parts) == ["observation"] else None
+            shows = parts["observation"] if self.within else spaces.Dict(parts)
+        self.observations, self.actions = Observations(shows), Actions(env.action_space(self.agents[0]))
+        _, infos = env.reset(seed=0)
+        expect_dict(infos)
+        told = self.mask_shown or any("action_mask" in (info or ()) for info in infos.values())
+        self.masked = len(self.actions.heads) == 1 and told
+        columns = sum(math.prod(c["shape"]) * (4 if c["dtype"] == "f32" else 1) for c in self.observations.columns())
+        self.blank = bytes(columns) + bytes([1] * self.actions.heads[0] if self.masked else [])
+        return env
+
+    def expect_alike(self, what, space_of):
+        one = self.agents[0]
+        for other in self.agents[1:]:
+            if space_of(other) != space_of(one):
+                raise Unsuited(
+                    f"has agents that are not alike: {one!r} {what} {space_of(one)}, {other!r} {space_of(other)}. All are "
+                    "rows of one policy: pad them to one space in a wrapper (supersuit.pad_observations_v0, "
+                    "supersuit.pad_action_space_v0)"
+                )
+
+    def limits(self, made, env):
+        return {"max_steps": made["max_steps"] or NO_LIMIT, "solved_at": None}
+
+    def make(self, **more):
+        return self.which(**{**self.given, **more})
+
+    def begin(self, number, seed):
+        env = self.env(number)
+        seen, infos = env.reset(seed=seed)
+        self.seats[number] = Seats([agent in env.agents for agent in self.agents], self.blank)
+        if not any(self.seats[number].playing):
+            raise Unsuited(f"has none of its possible_agents among agents after reset(): {list(env.agents)}")
+        return seen, {}, {}, {}, infos
+
+    def step(self, number, sent):
+        env, seats, size = self.by_number[number], self.seats[number], self.actions.bytes
+        actions = {
+            agent: self.actions.read(sent[i * size : (i + 1) * size])
+            for i, agent in enumerate(self.agents)
+            if seats.playing[i]
+        }
+        came = env.step(actions)
+        seen, _, terminated, truncated, infos = came
+        for i, agent in enumerate(self.agents):
+            if not seats.playing[i]:
+                continue
+            if self.of(agent, terminated, "terminated") or self.of(agent, truncated, "truncated"):
+                seats.gone.add(agent)
+                seats.last[i] = self.seen_by(agent, seen, infos)
+            elif agent not in env.agents:
+                raise Unsuited(
+                    f"left {agent!r} out of its agents, and step() said neither terminated nor truncated of it, where one "
+                    "is expected of who leaves"
+                )
+        seats.played = seats.playing
+        seats.playing = [agent in env.agents and agent not in seats.gone for agent in self.agents]
+        return came, not any(seats.playing)
+
+    def told(self, number, came):
+        seen, reward, terminated, truncated, infos = came
+        seats = self.seats[number]
+        for i, agent in enumerate(self.agents):
+            if seats.playing[i]:
+                seats.last[i] = self.seen_by(agent, seen, infos)
+        ends = [
+            END.pack(expect_number(self.of(agent, reward, "reward")), bool(terminated[agent]), bool(truncated[agent]))
+            if played
+            else END.pack(0.0, False, False)
+            for agent, played in zip(self.agents, seats.played)
+        ]
+        if self.counted:
+            expect_dict(infos)
+        counted = self.count([infos.get(agent) or {} for agent, played in zip(self.agents, seats.played) if played])
+        return b"".join([*seats.last, bytes(seats.playing), *ends, counted])
+
+    def of(self, agent, given, what):
+        """Of one agent, of what reset() or step() gives by agents."""
+        try:
+            return given[agent]
+        except (KeyError, TypeError) as error:
+            raise Unsuited(f"gave no {what} of {agent!r}, which plays: {shortened(repr(given))}") from error
+
+    def seen_by(self, agent, seen, infos):
+        shown, allowed = self.of(agent, seen, "observation"), None
+        if self.mask_shown:
+            allowed = self.observations.part(shown, ("action_mask",))
+            shown = self.observations.part(shown, (self.within,)) if self.within else shown
+        elif self.masked:
+            allowed = (self.of(agent, infos, "info") or {}).get("action_mask")
+        return bytes(self.seen(shown, allowed))
+
+
+def creator_of(name):
+    """What the module of `module:Name` has by that name: a class, a function, or one that pettingzoo makes; None: nothing."""
     module, _, own = name.partition(":")
     creator = getattr(sys.modules.get(module), own, None)
-    return EnvSpec(own, entry_point=creator) if callable(creator) else None
+    if callable(creator):
+        return creator
+    zoo = sys.modules.get("pettingzoo")
+    registries = {"parallel": zoo.parallel_registry, "aec": zoo.aec_registry} if zoo else {}
+    return next((functools.partial(zoo.make, kind, own) for kind, known in registries.items() if own in known), None)
+
+
+def environments_of(made):
+    """Of an id that gymnasium.make knows, or of what creator_of() finds."""
+    import gymnasium
+    from gymnasium.envs.registration import EnvSpec
+
+    try:
+        given = json.loads(made["kwargs"] or "{}")
+    except json.JSONDecodeError as error:
+        text = f"env.kwargs is no JSON: {error}, got {made['kwargs']}; in a shell with quotes around it all"
+        raise Unsuited(text) from error
+    if not isinstance(given, dict):
+        raise Unsuited("env.kwargs must be a JSON object such as {\"map_name\": \"8x8\"}")
+    try:
+        return Environments(made, dict(given), made["id"])
+    except (gymnasium.error.NameNotFound, gymnasium.error.NamespaceNotFound):
+        creator = creator_of(made["id"])
+        if creator is None:
+            raise
+    if not (isinstance(creator, type) and issubclass(creator, gymnasium.Env)):
+        env = creator(**given)
+        if hasattr(env, "agent_iter"):
+            raise Unsuited(
+                "is one of PettingZoo's AECEnv, whose agents act in turn, where a ParallelEnv is expected, whose agents act "
+                "at once: name its parallel_env, or a function of yours that returns pettingzoo.utils.aec_to_parallel(env), "
+                "of one whose agents all act in each cycle (turn_based_aec_to_parallel: those where they take turns)"
+            )
+        # of Gymnasium's these are no functions
+        if callable(getattr(env, "observation_space", None)) and callable(getattr(env, "action_space", None)):
+            return ParallelEnvironments(made, given, creator, env)
+        closed(env)
+    return Environments(made, dict(given), EnvSpec(made["id"].partition(":")[2], entry_point=creator))
 
 
 def classes_of(name):
@@ -454,9 +441,9 @@ def classes_of(name):
 
     module = name.partition(":")[0]
     there = vars(sys.modules[module]).items() if module in sys.modules else ()
-    return [
-        own for own, kind in there if isinstance(kind, type) and issubclass(kind, gymnasium.Env) and kind.__module__ == module
-    ]
+    zoo = sys.modules.get("pettingzoo")
+    kinds = (gymnasium.Env, zoo.ParallelEnv) if zoo else gymnasium.Env
+    return [own for own, kind in there if isinstance(kind, type) and issubclass(kind, kinds) and kind.__module__ == module]
 
 
 def how_to_get(error):
@@ -510,7 +497,7 @@ def reason(error):
     if type(error).__name__ == "DependencyNotInstalled":
         # into this Python, whatever other one `pip` is of
         return re.sub(r"(python3? -m )?\bpip3? install", lambda _: f"{sys.executable} -m pip install", text)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if os.path.dirname(f.filename) != os.path.dirname(__file__)]
     # Gymnasium's own wrappers and what imports only pass on what an environment did
     passing = f"{os.sep}gymnasium{os.sep}", f"{os.sep}importlib{os.sep}", "<frozen "
     frames = [f for f in frames if not any(part in f.filename for part in passing)]
@@ -563,7 +550,7 @@ def serve(connection, environments, at):
             except (Exception, SystemExit) as error:
                 data = (str(error) if isinstance(error, Unsuited) else f"raised {reason(error)}").encode()
                 kind = UNDRAWN if isinstance(error, Undrawn) else RAISED
-                head = ANSWER.pack(number, len(data), 0.0, kind, False, False, False)
+                head = ANSWER.pack(number, len(data), kind, False)
             answers += head + data
             # who waits for slow ones goes on with what there is
             if time.perf_counter() - began > SOON_S:
@@ -593,13 +580,13 @@ def main():
     sys.path[:0] = [path for path in sys.argv[2:] if path]
     made = json.loads(sys.argv[1])
     try:
-        environments = Environments(made)
+        environments = environments_of(made)
     except Unsuited as error:
-        return send(connection, NOBODY, str(error).encode(), (0.0, RAISED, 0, 0, 0))
+        return send(connection, NOBODY, str(error).encode(), (RAISED, False))
     except Exception as error:
         text = f"cannot be made: {reason(error)}{as_modules_name(error, made['id'])}"
-        return send(connection, NOBODY, text.encode(), (0.0, RAISED, 0, 0, 0))
-    send(connection, NOBODY, json.dumps(environments.description).encode(), (0.0, DESCRIPTION, 0, 0, 0))
+        return send(connection, NOBODY, text.encode(), (RAISED, False))
+    send(connection, NOBODY, json.dumps(environments.description).encode(), (DESCRIPTION, False))
     try:
         serve(connection, environments, shared_number(made["at"]))
     finally:

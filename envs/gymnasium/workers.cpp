@@ -37,10 +37,9 @@ struct Question {
 };
 struct Header {
   uint32_t number, bytes;
-  float reward;
-  uint8_t kind, terminated, truncated, ended_before;
+  uint8_t kind, cut_short, unused[2];
 };
-static_assert(sizeof(Question) == 12 && sizeof(Header) == 16);
+static_assert(sizeof(Question) == 12 && sizeof(Header) == 12 && sizeof(StepEnd) == 8);
 enum Asked : uint8_t { kReset = 1, kStep, kReplay, kPicture, kClose, kDrawing };
 enum Told : uint8_t { kDescription, kStepped, kDrawn, kRaised, kUndrawn };
 constexpr uint32_t kNobody = ~uint32_t(0);
@@ -142,6 +141,7 @@ EnvSpec spec_of(const Json& told, const Made& made) {
                  .high = told["high"].get<std::vector<float>>(),
                  .masked = told["masked"].get<bool>()};
   spec.max_steps = told["max_steps"].get<int64_t>();
+  spec.agents = told["agents"].get<int>();
   if (told["solved_at"].is_number()) spec.solved_at = told["solved_at"].get<double>();
   if (told["render_fps"].is_number()) spec.render_fps = told["render_fps"].get<double>();
   return spec;
@@ -189,7 +189,23 @@ std::string Remote::episode() const {
          std::to_string(steps_);
 }
 
-Answer Remote::take() {
+StepEnd Remote::end_of(int agent) const {
+  StepEnd end;
+  std::memcpy(&end, answer_.data() + workers_.shown_bytes() + agent * int64_t(sizeof end),
+              sizeof end);
+  return end;
+}
+
+float Remote::counted(int event) const {
+  float amount;
+  std::memcpy(
+      &amount,
+      answer_.data() + workers_.sent_bytes() - 4 * (int64_t(workers_.spec().events.size()) - event),
+      sizeof amount);
+  return amount;
+}
+
+bool Remote::take() {
   workers_.send_asked();
   std::unique_lock lock(worker_.mutex_);
   worker_.send_locked(lock);
@@ -207,7 +223,7 @@ Answer Remote::take() {
     if (std::exchange(undrawn_, false)) throw NoPicture(text);
     throw Error(text + episode());
   }
-  return answer_;
+  return !cut_short_;
 }
 
 RgbPicture Remote::picture(uint32_t seed, std::span<const std::byte> actions) {
@@ -388,9 +404,8 @@ size_t Worker::take_message(const std::byte* from, size_t bytes) {
     remote->picture_ = {
         int32_t(size[0]), int32_t(size[1]), {pixels, pixels + (head.bytes - sizeof size)}};
   } else {
-    remote->answer_ = {head.reward, head.terminated != 0, head.truncated != 0,
-                       head.ended_before != 0};
-    remote->observation_.assign(told, told + head.bytes);
+    remote->cut_short_ = head.cut_short != 0;
+    remote->answer_.assign(told, told + head.bytes);
   }
   return all;
 }
@@ -478,10 +493,18 @@ Workers::Workers(const Made& made)
     : made_(made), workers_(size_t(made.workers > 0 ? made.workers : usable_cpus())) {
   auto* first = new Worker(made);
   workers_[0] = first;
-  spec_ = spec_of(Json::parse(first->description()), made);
-  action_bytes_ = spec_.action.dims() * 4;
-  for (const ObsColumn& column : spec_.observations) observation_bytes_ += column.row_bytes();
+  const Json told = Json::parse(first->description());
+  spec_ = spec_of(told, made);
+  ends_apart_ = told["ends_apart"].get<bool>();
+  agent_bytes_ = spec_.action.masked ? spec_.action.categories() : 0;
+  for (const ObsColumn& column : spec_.observations) agent_bytes_ += column.row_bytes();
   first->expect(sent_bytes());
+}
+
+std::span<const uint8_t> Workers::played_on(const std::byte* shown) const {
+  if (!ends_apart_) return {};
+  return {reinterpret_cast<const uint8_t*>(shown + spec_.agents * agent_bytes_),
+          size_t(spec_.agents)};
 }
 
 std::unique_ptr<Remote> Workers::make_remote() {

@@ -34,11 +34,10 @@ struct Made {
   auto operator<=>(const Made&) const = default;
 };
 
-/// What came of a reset or of a step.
-struct Answer {
-  float reward = 0;
-  bool terminated = false, truncated = false;
-  bool ended_before = false;  ///< a replay's: not all of its actions could be taken
+/// What a step was to one agent; of a reset all 0.
+struct StepEnd {
+  float reward;
+  uint8_t terminated, truncated, unused[2];
 };
 
 struct RgbPicture {
@@ -63,14 +62,17 @@ class Remote {
   void reset(uint32_t seed);
   void step(std::span<const std::byte> action);
   void replay(uint32_t seed, std::span<const std::byte> actions);
-  /// Waits for it. Throws Error with what Python raised, or with how its process ended, and the
-  /// episode in which that was.
-  Answer take();
+  /// Waits for it. Returns false of a replay whose actions could not all be taken. Throws Error with
+  /// what Python raised, or with how its process ended, and the episode in which that was.
+  bool take();
   /// How people come to where it is, by seed and step, to be read behind what went wrong there.
   std::string episode() const;
-  /// Of the last answer: the columns of the spec one behind the other, then the mask, then for each
-  /// of the spec's events what a step adds to it, f32.
-  const std::byte* observation() const { return observation_.data(); }
+  /// Of the last answer, for each agent: the columns of the spec one behind the other, then the
+  /// mask. Then, where agents end apart, whether each plays on, u8.
+  const std::byte* observation() const { return answer_.data(); }
+  /// What the step was to an agent, and what it adds to one of the spec's events.
+  StepEnd end_of(int agent) const;
+  float counted(int event) const;
   /// What it looks like. The first one makes it anew, as one that draws, and brings it to where the
   /// episode of `seed` and `actions` is. Throws NoPicture where it draws nothing.
   RgbPicture picture(uint32_t seed, std::span<const std::byte> actions);
@@ -87,8 +89,8 @@ class Remote {
   uint32_t seed_ = 0;  ///< of the episode
   int64_t steps_ = 0;  ///< of the episode, with the one that was asked for
   bool waits_ = false, draws_ = false;
-  Answer answer_;
-  std::vector<std::byte> observation_;
+  std::vector<std::byte> answer_;
+  bool cut_short_ = false;  ///< a replay's: not all of its actions could be taken
   RgbPicture picture_;
   std::string error_;
   bool undrawn_ = false;  ///< the error is that there is no picture
@@ -158,14 +160,21 @@ class Workers {
   static void end_idle();
 
   const EnvSpec& spec() const { return spec_; }
-  int64_t action_bytes() const { return action_bytes_; }
-  int64_t observation_bytes() const { return observation_bytes_; }
-  /// Of an observation and its mask.
-  int64_t answer_bytes() const {
-    return observation_bytes_ + (spec_.action.masked ? spec_.action.categories() : 0);
+  /// Whether one agent may end while others go on.
+  bool ends_apart() const { return ends_apart_; }
+  /// Of all agents' actions.
+  int64_t action_bytes() const { return spec_.agents * spec_.action.dims() * 4; }
+  /// Of an agent's observation and its mask.
+  int64_t agent_bytes() const { return agent_bytes_; }
+  /// Of all that is shown: what Remote::observation is.
+  int64_t shown_bytes() const { return spec_.agents * (agent_bytes_ + (ends_apart_ ? 1 : 0)); }
+  /// Whether each agent played on, in what was shown; none where they do not end apart.
+  std::span<const uint8_t> played_on(const std::byte* shown) const;
+  /// Of all that comes: what is shown, what each agent came to, and what is added to events.
+  int64_t sent_bytes() const {
+    return shown_bytes() + spec_.agents * int64_t(sizeof(StepEnd)) +
+           4 * int64_t(spec_.events.size());
   }
-  /// The same, and what is added to events.
-  int64_t sent_bytes() const { return answer_bytes() + 4 * int64_t(spec_.events.size()); }
   std::unique_ptr<Remote> make_remote();
   /// Something was asked that nobody has sent; sends it.
   void note_asked() { asked_.store(true, std::memory_order_release); }
@@ -180,7 +189,8 @@ class Workers {
 
   const Made made_;
   EnvSpec spec_;
-  int64_t action_bytes_ = 0, observation_bytes_ = 0;
+  int64_t agent_bytes_ = 0;
+  bool ends_apart_ = false;
   std::mutex mutex_;
   std::vector<std::atomic<Worker*>> workers_;  ///< null: not started yet; they stay
   size_t next_ = 0;

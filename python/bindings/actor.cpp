@@ -84,7 +84,7 @@ at::Tensor Actor::act(const std::vector<at::Tensor>& obs, const at::Tensor& mask
   const ActKey key{.seed = seed_, .purpose = Purpose::eval, .step = steps_};
   // on a device all rows at once, on the stream of who calls
   const int64_t block =
-      device().is_cuda() ? rows : block_rows(player_->block_rows(), rows, game_->env.agents);
+      device().is_cuda() ? rows : block_rows(player_->block_rows(), rows, game_->spec.agents);
   game_->pool.run((rows + block - 1) / block, [&](int64_t b) {
     const at::NoGradGuard no_grad_here;
     const int64_t begin = b * block, count = std::min(block, rows - begin);

@@ -64,7 +64,7 @@ class Envs {
   const EnvEntry& entry() const { return *entry_; }
   const EnvSpec& spec() const { return spec_; }
   int64_t count() const { return count_; }
-  int64_t rows() const { return count_ * entry_->agents; }
+  int64_t rows() const { return count_ * spec_.agents; }
   at::Device device() const { return placement_.device; }
 
   /// Every environment begins the first episode of the seed it has.

@@ -280,7 +280,7 @@ void bind_envs(py::module_& m) {
       }))
       .def_property_readonly("count", &Envs::count)
       .def_property_readonly("rows", &Envs::rows)
-      .def_property_readonly("agents", [](const Envs& e) { return e.entry().agents; })
+      .def_property_readonly("agents", [](const Envs& e) { return e.spec().agents; })
       .def_property_readonly("device", [](const Envs& e) { return e.device().str(); })
       .def_property_readonly("spec", [](const Envs& e) { return spec_dict(e.spec()); })
       .def_property_readonly("players", [](const Envs& e) { return scripted_players(e.entry()); })

@@ -135,9 +135,9 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
 
 @functools.cache
-def _worker() -> ModuleType:
-    """What steps environments for the engine, where alone it is said how spaces become columns and heads."""
-    spec = importlib.util.spec_from_file_location("maglev_gymnasium_worker", HOME / "envs" / "gymnasium" / "worker.py")
+def _spaces() -> ModuleType:
+    """Beside what steps environments for the engine: there alone it is said how spaces become columns and heads."""
+    spec = importlib.util.spec_from_file_location("maglev_spaces", HOME / "envs" / "gymnasium" / "maglev_spaces.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -154,9 +154,9 @@ class Spaces:
             raise _engine.Error(f"[gymnasium] Spaces are of one environment, as gymnasium.make gives it, got {env!r}")
         self.name = env.spec.id if env.spec else type(env.unwrapped).__name__
         try:
-            self._observations = _worker().Observations(env.observation_space)
-            self._actions = _worker().Actions(env.action_space)
-        except _worker().Unsuited as error:
+            self._observations = _spaces().Observations(env.observation_space)
+            self._actions = _spaces().Actions(env.action_space)
+        except _spaces().Unsuited as error:
             raise self._error(str(error)) from None
         self._shown = {c["name"]: (c["dtype"], tuple(c["shape"])) for c in self._observations.columns()}
 
@@ -167,7 +167,7 @@ class Spaces:
         written = bytearray()
         try:
             self._observations.write(written, obs)
-        except _worker().Unsuited as error:
+        except _spaces().Unsuited as error:
             raise self._error(str(error)) from None
         columns, place = {}, 0
         for name, (kind, shape) in self._shown.items():

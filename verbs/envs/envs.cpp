@@ -111,7 +111,7 @@ void print_one(const EnvEntry& entry, const std::vector<std::string>& settings) 
   for (const ObsColumn& column : spec.observations)
     text += "  observation  " + full_column_text(column) + "\n";
   text += "  actions      " + actions_text(spec.action) + "\n";
-  text += "  agents       " + std::to_string(entry.agents) + "\n";
+  text += "  agents       " + std::to_string(spec.agents) + "\n";
   text += "  limit        " + limit_text(spec) + (spec.max_steps > 0 ? " steps" : "") + "\n";
   text += "  solved at    " +
           (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";

@@ -133,15 +133,15 @@ nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
 
 std::string fixed(double x) { return std::isfinite(x) ? printed("%.2f", x) : "-"; }
 
-std::vector<std::string> rival_names(const Arguments& arguments, const EnvEntry& env) {
+std::vector<std::string> rival_names(const Arguments& arguments, const Game& game) {
   const auto chosen = arguments.value("--against");
-  if (chosen && env.agents != 2)
-    throw Error("[eval] --against is for games of two players, and " + std::string(env.name) +
-                " has " + std::to_string(env.agents) + "; leave it out");
+  if (chosen && game.spec.agents != 2)
+    throw Error("[eval] --against is for games of two players, and " + std::string(game.env.name) +
+                " has " + std::to_string(game.spec.agents) + "; leave it out");
   if (chosen) return split_list(*chosen, "--against");
   std::vector<std::string> names;
-  if (env.agents == 2)
-    for (const Bot& bot : env.bots) names.emplace_back(bot.name);
+  if (game.spec.agents == 2)
+    for (const Bot& bot : game.env.bots) names.emplace_back(bot.name);
   return names;
 }
 
@@ -158,7 +158,7 @@ Dreamed dream(RunPolicy& run, const Experiment& judged, const EvalRequest& reque
       trained.algo_options(), context_of(trained, run.placement(), run.pool()));
   load_section(run.checkpoint(), "algo", identity_of(trained),
                [&](StateVisitor& v) { model->visit_state(v); });
-  const int64_t envs = std::max<int64_t>(1, kDreamRows / judged.env().agents);
+  const int64_t envs = std::max<int64_t>(1, kDreamRows / judged.spec().agents);
   const Batch play = record_play(run.policy(), judged, run.placement(), run.pool(),
                                  {.steps = length.seen + length.imagined - 1,
                                   .envs = envs,
@@ -186,7 +186,7 @@ float temperature_in(ActMode mode, const EvalRequest& request) {
 /// In games of two each scripted player unless others are named; elsewhere nobody.
 std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const Game& game) {
   std::vector<std::unique_ptr<Player>> rivals;
-  for (const std::string& name : rival_names(arguments, game.env))
+  for (const std::string& name : rival_names(arguments, game))
     rivals.push_back(make_player(name, as_trained(game), ActMode::sample));
   return rivals;
 }

@@ -95,10 +95,12 @@ nlohmann::json to_json(const TournamentRequest& request, const std::vector<Place
   return report;
 }
 
-void check(const TournamentRequest& request, const EnvEntry& env) {
-  if (env.agents != 2)
-    throw Error("[league] " + std::string(env.name) + " has " + std::to_string(env.agents) +
-                " agent an environment, and a tournament is of games of two; `maglev eval` judges "
+void check(const TournamentRequest& request, const Game& game) {
+  const int agents = game.spec.agents;
+  if (agents != 2)
+    throw Error("[league] " + std::string(game.env.name) + " has " + std::to_string(agents) +
+                (agents == 1 ? " agent" : " agents") +
+                " an environment, and a tournament is of games of two; `maglev eval` judges "
                 "one player");
   for (size_t i = 0; i < request.players.size(); ++i)
     if (std::count(request.players.begin(), request.players.end(), request.players[i]) > 1)
@@ -109,11 +111,10 @@ void check(const TournamentRequest& request, const EnvEntry& env) {
 }  // namespace
 
 int play_tournament(const TournamentRequest& request) {
-  const EnvEntry& env = find_env(request.env);
-  check(request, env);
   claim_threads();
-  const OpenGame open(env, request.settings, kMostEvalEnvs);
+  const OpenGame open(find_env(request.env), request.settings, kMostEvalEnvs);
   const Game& game = open.game();
+  check(request, game);
   std::vector<std::unique_ptr<Player>> players;
   for (const std::string& name : request.players)
     players.push_back(make_player(name, game, ActMode::sample));

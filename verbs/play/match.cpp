@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/printed.h"
+#include "base/env/batch.h"
 #include "base/env/env_params.h"
 #include "engine/play/rivals.h"
 
@@ -66,7 +67,7 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
   env_ = std::make_unique<HostBatch>(entry, params.get(), 1, seed);
   spec_ = entry.spec(params.get());
 
-  const int64_t agents = entry.agents;
+  const int64_t agents = spec_.agents;
   store_ = std::make_unique<Rollout>(spec_, RolloutShape{.T = 1, .rows = agents, .block_rows = 1},
                                      std::vector<ExtraColumn>{}, at::kCPU);
   const Game game{.env = entry,
@@ -109,11 +110,13 @@ bool Match::step() {
     players_[a]->act(store_->step(0).blocks[a], carries_[a],
                      {.seed = seed_, .purpose = Purpose::opponent, .step = time_});
   }
+  const bool begins = episode_over_;
   entry_->step_cpu(env_->batch(), store_->io(0), 0, 1);
   ++time_;
   const Batch& row = store_->batch();
-  episode_over_ = row.terminated[0][0].item<bool>() || row.truncated[0][0].item<bool>();
-  if (row.is_first[1][0].item<bool>()) return false;
+  // of all agents: one may end before the others
+  episode_over_ = head_of(env_->batch(), 0).needs_reset != 0;
+  if (begins) return false;
   const float* reward = row.reward.const_data_ptr<float>();
   for (size_t a = 0; a < players_.size(); ++a) returns_[a] += reward[a];
   steps_ += 1;

@@ -124,13 +124,14 @@ Request request_of(const Arguments& arguments) {
 }
 
 /// One player an agent; those not named are the environment's first scripted one, or random.
-std::vector<std::string> players_for(const EnvEntry& env, std::vector<std::string> names) {
-  if (names.size() > size_t(env.agents))
-    throw Error("[play] " + std::string(env.name) + " has " + counted(env.agents, "player") +
-                ", got " + counted(int64_t(names.size()), "name"));
+std::vector<std::string> players_for(const EnvEntry& env, int agents,
+                                     std::vector<std::string> names) {
+  if (names.size() > size_t(agents))
+    throw Error("[play] " + std::string(env.name) + " has " + counted(agents, "player") + ", got " +
+                counted(int64_t(names.size()), "name"));
   if (std::count(names.begin(), names.end(), "human") > 1)
     throw Error("[play] one human has room at one keyboard; name another player besides");
-  names.resize(size_t(env.agents), env.bots.empty() ? "random" : env.bots.front().name);
+  names.resize(size_t(agents), env.bots.empty() ? "random" : env.bots.front().name);
   return names;
 }
 
@@ -357,10 +358,10 @@ int run(const std::vector<std::string>& words) {
   if (arguments.help()) return arguments.print_help();
   const Request request = request_of(arguments);
   const EnvEntry& env = *request.env;
-  const auto names = players_for(env, request.names);
+  const EnvSpec spec = env.spec(EnvParams(env, request.settings.env).get());
+  const auto names = players_for(env, spec.agents, request.names);
   // what no terminal would help comes before what is asked of the terminal
   const bool human = std::count(names.begin(), names.end(), "human") > 0;
-  const EnvSpec spec = env.spec(EnvParams(env, request.settings.env).get());
   if (human) expect_played_by_hand(env, spec);
   const Manner manner = manner_of(arguments, spec, human);
   if (arguments.has("--temperature") && std::ranges::none_of(names, [](const std::string& name) {

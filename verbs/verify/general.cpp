@@ -150,7 +150,7 @@ Finding better_than_random(Subject& s) {
   RandomPlayer random(s.spec());
   PolicyPlayer policy(s.run.policy(), s.folder, ActMode::sample);
   EvalOptions options{.episodes = kJudgedEpisodes, .seed = kPlayedSeed};
-  if (s.game.env.agents == 2) options.against = &random;
+  if (s.game.spec.agents == 2) options.against = &random;
   const EvalResult ours = evaluate(policy, s.game, options),
                    theirs = evaluate(random, s.game, options);
   if (ours.returns.size() < 2 || theirs.returns.size() < 2)
