@@ -632,6 +632,7 @@ def test_both_summaries_come_last_and_either_failure_counts(
 
 def test_two_builds_at_once_run_one_after_the_other(made, tmp_path):
     (made.folder / "new.cpp").touch()
+    made.calls()
     first = made.start("build", NINJA_WAITS_FOR=str(tmp_path / "go on"))
     wait_for(made.calls_file.exists, first)
     second = made.start("build")

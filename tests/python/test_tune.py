@@ -33,7 +33,7 @@ def config(run):
 def tuned(engine, *words, budgets=(8, 80, 800), **options):
     """What a tune has to say, and its budget: the first one in which this machine comes to a figure."""
     for budget in budgets:
-        done = engine("tune", *words, "--budget", f"{budget}s", **options)
+        done = engine("tune", *words, "--budget", f"{budget}s", timeout_s=2 * budget + LONG_S, **options)
         if "give a larger --budget" not in done.stderr:
             break
     assert done.returncode == 0, done.stderr
