@@ -209,6 +209,11 @@ void ReplayMemory::go_to_newest() {
   if (device().is_cpu()) replay_->window().move_to(replay_->counters().now, replay_->slots());
 }
 
+ReplayBuffer ReplayMemory::make_buffer() const {
+  const OnDevice on(device());
+  return replay_->make_buffer();
+}
+
 void ReplayMemory::sample(ReplayBuffer& buffer, std::optional<int64_t> number) {
   const OnDevice on(device());
   const std::shared_lock reading(rewriting_);

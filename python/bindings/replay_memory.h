@@ -63,7 +63,7 @@ class ReplayMemory {
   /// episode right behind a step that ended one, without its last observation in between.
   void add(const GivenStep& given);
 
-  ReplayBuffer make_buffer() const { return replay_->make_buffer(); }
+  ReplayBuffer make_buffer() const;
   /// Batch `number` of what is held; without one the next of those that were asked for so. Throws
   /// Error where nothing can be drawn.
   void sample(ReplayBuffer& buffer, std::optional<int64_t> number);

@@ -214,6 +214,17 @@ def test_a_batch_is_a_copy_or_what_its_thread_draws_into():
             assert not torch.equal(other.submit(replay.sample).result().obs["mark"], second.obs["mark"])
 
 
+def test_what_is_drawn_without_gradients_may_be_learned_from():
+    for copy in (True, False):
+        replay, counters = filled(60, capacity=300, copy=copy)
+        with torch.inference_mode():
+            replay.add(**counters.next())
+            drawn = replay.sample()
+        weight = torch.ones((), device=DEVICE, requires_grad=True)
+        (replay.sample().reward * weight + drawn.reward * weight).sum().backward()
+        assert weight.grad > 0
+
+
 def test_columns_are_written_back_where_they_came_from():
     replay, counters = filled(60, capacity=3 * 40, length=4, batch=16)
     batch = replay.sample(3)
