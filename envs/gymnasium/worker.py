@@ -164,8 +164,7 @@ class Environments:
 
     def step(self, number, sent):
         """What told() tells of a step, and whether the episode is over."""
-        came = self.by_number[number].step(self.actions.read(sent))
-        _, _, terminated, truncated, _ = came
+        came = _, _, terminated, truncated, _ = self.by_number[number].step(self.actions.read(sent))
         return came, terminated or truncated
 
     def told(self, number, came):
@@ -173,8 +172,11 @@ class Environments:
         observation, reward, terminated, truncated, info = came
         if self.masked or self.counted:
             expect_dict(info)
-        seen = self.seen(observation, info.get("action_mask") if self.masked else None)
-        return seen + END.pack(expect_number(reward), bool(terminated), bool(truncated)) + self.count((info,))
+        told = self.seen(observation, info.get("action_mask") if self.masked else None)
+        told += END.pack(expect_number(reward), bool(terminated), bool(truncated))
+        if self.counted:
+            told += self.count((info,))
+        return told
 
     def seen(self, observation, allowed):
         """One agent's columns and mask."""
@@ -369,10 +371,11 @@ class ParallelEnvironments(Environments):
             else END.pack(0.0, False, False)
             for agent, played in zip(self.agents, seats.played)
         ]
+        told = b"".join([*seats.last, bytes(seats.playing), *ends])
         if self.counted:
             expect_dict(infos)
-        counted = self.count([infos.get(agent) or {} for agent, played in zip(self.agents, seats.played) if played])
-        return b"".join([*seats.last, bytes(seats.playing), *ends, counted])
+            told += self.count([infos.get(agent) or {} for agent, played in zip(self.agents, seats.played) if played])
+        return told
 
     def of(self, agent, given, what):
         """Of one agent, of what reset() or step() gives by agents."""
