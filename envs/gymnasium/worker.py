@@ -308,7 +308,8 @@ class ParallelEnvironments(Environments):
         told = self.mask_shown or any("action_mask" in (info or ()) for info in infos.values())
         self.masked = len(self.actions.heads) == 1 and told
         columns = sum(math.prod(c["shape"]) * (4 if c["dtype"] == "f32" else 1) for c in self.observations.columns())
-        self.blank = bytes(columns) + bytes([1] * self.actions.heads[0] if self.masked else [])
+        self.all_allowed = bytes([1] * self.actions.heads[0] if self.masked else [])
+        self.blank = bytes(columns) + self.all_allowed
         return env
 
     def expect_alike(self, what, space_of):
@@ -349,7 +350,7 @@ class ParallelEnvironments(Environments):
                 continue
             if self.of(agent, terminated, "terminated") or self.of(agent, truncated, "truncated"):
                 seats.gone.add(agent)
-                seats.last[i] = self.seen_by(agent, seen, infos)
+                seats.last[i] = self.seen_by(agent, seen, infos, acts=False)
             elif agent not in env.agents:
                 raise Unsuited(
                     f"left {agent!r} out of its agents, and step() said neither terminated nor truncated of it, where one "
@@ -384,12 +385,16 @@ class ParallelEnvironments(Environments):
         except (KeyError, TypeError) as error:
             raise Unsuited(f"gave no {what} of {agent!r}, which plays: {shortened(repr(given))}") from error
 
-    def seen_by(self, agent, seen, infos):
-        shown, allowed = self.of(agent, seen, "observation"), None
-        if self.mask_shown:
-            allowed = self.observations.part(shown, ("action_mask",))
-            shown = self.observations.part(shown, (self.within,)) if self.within else shown
-        elif self.masked:
+    def seen_by(self, agent, seen, infos, acts=True):
+        """An agent's columns and mask; of who acts no more a mask need not allow anything."""
+        seen = shown = self.of(agent, seen, "observation")
+        if self.within:
+            shown = self.observations.part(seen, (self.within,))
+        if not (self.masked and acts):
+            allowed = self.all_allowed
+        elif self.mask_shown:
+            allowed = self.observations.part(seen, ("action_mask",))
+        else:
             allowed = (self.of(agent, infos, "info") or {}).get("action_mask")
         return bytes(self.seen(shown, allowed))
 

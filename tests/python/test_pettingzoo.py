@@ -103,12 +103,14 @@ def test_masks_are_what_is_seen_or_told_of_each_agent(name, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
     with made(f"zoo_samples:{name}", 2) as envs:
         obs, info = envs.reset()
+        terminated = torch.zeros(4, dtype=torch.bool)
         for _ in range(60):
             assert set(obs) == {"vector", "camera"} and info["mask"].shape == (4, 4)
-            # who stands at a door cannot choose it
-            assert torch.equal(info["mask"], obs["vector"] == 0)
+            # who stands at a door cannot choose it, and who has ended no more
+            ended = terminated.unsqueeze(1)
+            assert torch.equal(info["mask"], (obs["vector"] == 0) | ended)
             assert (obs["camera"].flatten(1) == obs["vector"].argmax(1, keepdim=True)).all()
-            obs, *_, info = envs.step(envs.sample())
+            obs, _, terminated, _, info = envs.step(envs.sample())
         assert envs.totals()["episodes"] > 2
 
 

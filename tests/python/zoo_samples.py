@@ -144,6 +144,10 @@ class Doors(ParallelEnv):
         over = bool(self.rng.random() < 0.1)
         reward = {a: float(self.door["left"] == self.door["right"]) for a in self.agents}
         seen, infos = self.shown()
+        for agent in self.agents if over else ():
+            # who has ended may do nothing
+            mask = seen[agent]["action_mask"] if self.mask == "observation" else infos[agent]["action_mask"]
+            mask[:] = 0
         ends, cuts = (dict.fromkeys(self.agents, flag) for flag in (over, False))
         if over:
             self.agents = []
