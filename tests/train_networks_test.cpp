@@ -15,6 +15,7 @@
 #include "engine/train/trainer.h"
 #include "tests/close.h"
 #include "tests/errors.h"
+#include "tests/exported_file.h"
 #include "tests/folder.h"
 #include "tests/random_rollouts.h"
 
@@ -43,13 +44,27 @@ std::vector<at::Tensor> observations(const EnvSpec& spec, int64_t rows) {
   return columns;
 }
 
+// what a network needs of its own: the layers of one that was exported are a file's
+std::vector<std::pair<std::string, std::string>> own_settings_of(const NetworkEntry& entry,
+                                                                 const EnvSpec& spec) {
+  if (entry.name != std::string("exported")) return {};
+  const std::string path = test_folder() + "/network.safetensors";
+  return {{"exported.file", ExportedFile(spec).written(path)}, {"exported.weights", "drawn"}};
+}
+
 class ANetwork : public testing::TestWithParam<size_t> {
  protected:
   void SetUp() override { claim_threads(); }
   const NetworkEntry& entry() const { return network_table()[GetParam()]; }
-  NetworkOptions options() const { return {.kind = &entry(), .hidden = {24, 16}}; }
+  NetworkOptions options(const EnvSpec& spec) const {
+    NetworkOptions options{.kind = &entry(), .hidden = {24, 16}};
+    OptionTable table;
+    options.describe(table);
+    for (const auto& [name, value] : own_settings_of(entry(), spec)) table.set(name, value);
+    return options;
+  }
   std::shared_ptr<ActorCritic> made(const EnvSpec& spec, Initializer init = Initializer(1)) const {
-    return make_network(options(), {.spec = spec}, init);
+    return make_network(options(spec), {.spec = spec}, init);
   }
   /// Calls `check` with everything the network suits.
   void on_each(const std::function<void(const EnvSpec&)>& check) const {
@@ -148,8 +163,8 @@ TEST_P(ANetwork, has_replicas_that_give_the_same_and_read_what_it_has_learned) {
     on_each([&](const EnvSpec& spec) {
       at::NoGradGuard no_grad;
       const NetworkContext context{.spec = spec, .bf16 = bf16};
-      const auto network = make_network(options(), context, Initializer(1));
-      const auto replica = make_network(options(), context, Initializer::none());
+      const auto network = make_network(options(spec), context, Initializer(1));
+      const auto replica = make_network(options(spec), context, Initializer::none());
       const FlatParams params(*network);
       const auto grad = at::zeros_like(params.data());
       params.bind(*network, *replica, grad);
@@ -171,7 +186,7 @@ TEST_P(ANetwork, has_replicas_that_give_the_same_and_read_what_it_has_learned) {
 TEST_P(ANetwork, learns_the_same_by_the_fused_and_by_the_reference_learner) {
   on_each([&](const EnvSpec& spec) {
     auto settings = small();
-    settings.network = options();
+    settings.network = options(spec);
     settings.minibatch = 80, settings.epochs = 2, settings.lr = 1e-3, settings.adam_eps = 1e-3;
     RandomRollouts fused(spec, 12, settings, 2);
     settings.fused = false;
@@ -188,7 +203,7 @@ TEST_P(ANetwork, learns_the_same_by_the_fused_and_by_the_reference_learner) {
 TEST_P(ANetwork, has_value_heads_that_popart_rescales_with_the_optimisers_moments) {
   on_each([&](const EnvSpec& spec) {
     auto settings = small();
-    settings.network = options();
+    settings.network = options(spec);
     settings.network.value_head = ValueHeadKind::popart;
     RandomRollouts rollouts(spec, 12, settings);
     const Batch& batch = rollouts.collect(0);
@@ -211,6 +226,8 @@ std::unique_ptr<Experiment> experiment_with(const NetworkEntry& entry) {
           "ppo.network.hidden=[16]", "ppo.network.cnn.channels=[3, 4, 5]", "seed=3"})
       made->table().override_with(setting);
     made->table().set("ppo.network.kind", entry.name);
+    for (const auto& [name, value] : own_settings_of(entry, made->spec()))
+      made->table().set("ppo.network." + name, value);
     return made;
   }
   throw Error(std::string(entry.name) + " suits no environment");

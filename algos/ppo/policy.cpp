@@ -7,6 +7,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "algos/ppo/sizes.h"
+#include "base/core/error.h"
 #include "engine/data/step_window.h"
 #include "engine/nn/autocast.h"
 #include "kernels/policy/distribution_op.h"
@@ -28,6 +29,8 @@ PpoPolicy::PpoPolicy(const Options& options, const AlgoContext& context)
       fused_(options.fused) {
   // the networks, their parameters in one buffer
   network_ = make_network(options_, network_context_, Initializer(context.seed));
+  const NetworkEntry& kind = network_for(options_.kind, context.spec);
+  if (kind.computes) computes_ = kind.computes(options_);
   network_->to(device_);
   params_ = std::make_unique<FlatParams>(
       *network_, flat_alignment(device_),
@@ -213,7 +216,14 @@ std::shared_ptr<ActorCritic> PpoPolicy::replica(const at::Tensor& grad) const {
 }
 
 void PpoPolicy::visit_state(StateVisitor& visitor) {
-  visitor.section("network", [&](StateVisitor& v) { visit_module(*network_, v); });
+  visitor.section("network", [&](StateVisitor& v) {
+    std::string computes = computes_;
+    if (!computes_.empty()) v.text("computes", computes);
+    if (computes != computes_)
+      throw Error("[network] the checkpoint is of a network that computes something else (hash " +
+                  computes + ", this one's " + computes_ + "); take the file it was trained with");
+    visit_module(*network_, v);
+  });
 }
 
 }  // namespace maglev::ppo

@@ -71,6 +71,7 @@ class PpoPolicy : public Policy {
   bool fused_;
   int64_t block_rows_;
   std::shared_ptr<ActorCritic> network_;
+  std::string computes_;  ///< NetworkEntry::computes; empty: its settings say it
   std::unique_ptr<FlatParams> params_;
   std::unique_ptr<Panels> panels_;
 };

@@ -5,6 +5,7 @@
 #include <any>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/config/options.h"
@@ -41,6 +42,11 @@ struct NetworkEntry {
   const char* needs = "";  ///< what an environment it does not suit lacks, e.g. "an image"
   Suits (*suits)(const EnvSpec& spec);
   OwnSettings own = {};  ///< <algorithm>.network.<name>.* settings, where it has some
+  /// Of these the one that names a file, which a run copies into its folder and reads there; null:
+  /// there is none.
+  const char* file = nullptr;
+  /// Hash of what the network of such a file computes; a checkpoint of another is refused.
+  std::string (*computes)(const NetworkOptions& options) = nullptr;
   /// The network, its weights drawn by `init` alone: the same for the same seed. Weights made by
   /// Initializer::weight take no memory where only sizes are asked for.
   std::shared_ptr<ActorCritic> (*make)(const NetworkOptions& options, const NetworkContext& context,

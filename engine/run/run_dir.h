@@ -7,7 +7,7 @@
 //   dataset.txt    the files it learns from, where it does
 //   given.txt      the settings that were given, at first and later (given.h)
 //   sinks.txt      where metrics go, if somebody chose (engine/train/session_sinks.h)
-//   metrics.jsonl, events.out.tfevents.*, checkpoints/ by others
+//   metrics.jsonl, events.out.tfevents.*, checkpoints/, network.safetensors by others
 
 #include <cstdint>
 #include <limits>

@@ -12,6 +12,7 @@
 #include "engine/data/vec_env.h"
 #include "engine/host/build_text.h"
 #include "engine/run/checkpoint_store.h"
+#include "engine/run/kept_files.h"
 #include "engine/run/run_dir.h"
 
 namespace maglev {
@@ -142,10 +143,8 @@ StoredExperiment as_in_file(const std::string& folder, const CheckpointIdentity&
   return stored;
 }
 
-}  // namespace
-
-StoredExperiment stored_experiment(const std::string& folder) {
-  if (!is_run(folder)) throw no_run(folder);
+// as config.yaml says, or the newest checkpoint
+StoredExperiment read_experiment(const std::string& folder) {
   const CheckpointIdentity newest = newest_identity(folder);
   const std::string path = folder + "/config.yaml";
   std::optional<Error> damage;
@@ -174,6 +173,16 @@ StoredExperiment stored_experiment(const std::string& folder) {
   stored.note = path +
                 (damage ? " is damaged (" + std::string(damage->what()) + ")" : " is missing") +
                 ": the settings are those of the newest checkpoint";
+  return stored;
+}
+
+}  // namespace
+
+StoredExperiment stored_experiment(const std::string& folder) {
+  if (!is_run(folder)) throw no_run(folder);
+  StoredExperiment stored = read_experiment(folder);
+  for (auto* experiment : {&stored.experiment, &stored.trained})
+    take_kept_files(**experiment, folder);
   return stored;
 }
 

@@ -110,6 +110,10 @@ std::string IdleSettings::why_of_network(std::string_view name) const {
   for (const NetworkEntry& row : network_table())
     if (name.starts_with(section + row.name + ".") && row.name != network_)
       return "the network is " + network_;
+  if (find_network(network_).file &&
+      among(name.substr(section.size()),
+            {"hidden", "critic_hidden", "activation", "fast_tanh", "shared", "fused_memory"}))
+    return "the network's layers are those of its file";
   const OptionTable& table = experiment_->table();
   const std::string activation = table.find(section + "activation")->plain();
   if (name == section + "fast_tanh" && activation != "tanh")

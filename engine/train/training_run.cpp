@@ -23,6 +23,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/env_title.h"
 #include "engine/run/given.h"
+#include "engine/run/kept_files.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
@@ -181,8 +182,10 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
                                  .algo = experiment.algo().name,
                                  .env = env_title(experiment),
                                  .overwrite = request.overwrite});
+    Reproduce how = reproduce_of(trainer, request);
+    keep_files(dir, experiment, how.command);
     dir.write_config(experiment.table().yaml());
-    dir.write_reproduce(reproduce_of(trainer, request));
+    dir.write_reproduce(how);
     dir.write("memory.json", memory.json());
     dir.write(kGivenFile, request.given);
     if (!experiment.run.dataset.empty()) dir.write("dataset.txt", dataset_identity(experiment.run));
@@ -392,6 +395,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
       throw Error(
           "[train] train.init_from is what a new run begins with; one that is resumed has its own "
           "networks, leave it out");
+    expect_kept_files(*experiment, *trained);
     judged = judged_in(*experiment);
     const Placement placement = placement_of(*experiment);
     // the checkpoint's replay has the size it has
@@ -435,10 +439,10 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
     write_given(dir, "at step " + std::to_string(identity.step), request.given, given);
 
     // what was continued, from where and with what changes stays on record
-    const Continued record{.how = reproduce_of(trainer, request),
-                           .step = identity.step,
-                           .checkpoint = from,
-                           .changes = changes};
+    Reproduce how = reproduce_of(trainer, request);
+    keep_files(dir, *experiment, how.command);
+    const Continued record{
+        .how = how, .step = identity.step, .checkpoint = from, .changes = changes};
     dir.write_continued(record);
     Session session(trainer, dir, request, trace, identity.step);
     session.say("resumed at step " + std::to_string(identity.step) + " from " + from);

@@ -6,6 +6,7 @@
 #include "base/core/error.h"
 #include "base/core/home.h"
 #include "base/env/env_params.h"
+#include "engine/nn/obs_encoder.h"
 #include "engine/play/player.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_name.h"
@@ -24,6 +25,15 @@ std::vector<std::string> command_of(const TrainRequest& request) {
   if (request.config) command.insert(command.end(), {"--config", *request.config});
   if (request.bare) command.emplace_back("--bare");
   return command;
+}
+
+// settings of all kinds into `experiment`; lines for people
+std::vector<std::string> settled(Experiment& experiment, const TrainRequest& request) {
+  auto notes =
+      load_settings(experiment, {.bare = request.bare, .config = request.config}, request.settings)
+          .notes;
+  for (const std::string& note : experiment.settle()) notes.push_back(note);
+  return notes;
 }
 
 // signals ask one run of a process to save and end
@@ -54,10 +64,7 @@ RunOutcome train(const TrainRequest& request) {
                  .sinks = request.sinks,
                  .command = command_of(request),
                  .hooks = request.hooks};
-  run.notes =
-      load_settings(experiment, {.bare = request.bare, .config = request.config}, request.settings)
-          .notes;
-  for (const std::string& note : experiment.settle()) run.notes.push_back(note);
+  run.notes = settled(experiment, request);
   run.given = verbs::train::given_settings(experiment.table());
   return train_new(experiment, run);
 }
@@ -107,6 +114,28 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
     options.against = rival.get();
   }
   return maglev::evaluate(*player, game, options);
+}
+
+NetworkShape network_shape(const TrainRequest& request) {
+  Experiment experiment(request.algorithm, request.environment);
+  settled(experiment, request);
+  const EnvSpec spec = experiment.spec();
+  const ObsEncoder encoder(spec, /*normalize=*/false);
+  return {.image = {encoder.channels(), encoder.height(), encoder.width()},
+          .vector = encoder.vector_size(),
+          .privileged = encoder.privileged_size(),
+          .outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims(),
+          .discrete = spec.action.discrete()};
+}
+
+void check_network(const TrainRequest& request) {
+  const Claim claim;
+  const IdleEnd ends_idle;
+  Experiment experiment(request.algorithm, request.environment);
+  settled(experiment, request);
+  ThreadPool pool(1);
+  experiment.algo().make_policy(experiment.algo_options(),
+                                context_of(experiment, place("cpu", 1), pool));
 }
 
 std::vector<Setting> settings_of(const std::string& algorithm, const std::string& environment,

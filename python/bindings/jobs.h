@@ -30,6 +30,18 @@ RunOutcome train(const TrainRequest& request);
 RunOutcome resume(const std::string& folder, const std::vector<std::string>& settings,
                   const std::vector<std::string>& sinks, const Hooks& hooks);
 
+/// What a network takes and gives of a row.
+struct NetworkShape {
+  std::vector<int64_t> image;  ///< [C, H, W]; C = 0: none
+  int64_t vector, privileged;  ///< 0: none
+  int64_t outputs;             ///< logits, or means
+  bool discrete;
+};
+/// Of the environment as a run would have it. Throws Error.
+NetworkShape network_shape(const TrainRequest& request);
+/// Throws Error where the run's network cannot be made.
+void check_network(const TrainRequest& request);
+
 struct EvaluateRequest {
   std::string player = {};       ///< a name (make_player); a run means its environment too
   std::string environment = {};  ///< empty: the run's, with its settings

@@ -470,6 +470,32 @@ void bind_jobs(py::module_& m) {
                     .hooks = std::move(hooks)});
     });
   });
+  m.def("network_shape", [](const std::string& environment, std::vector<std::string> settings,
+                            std::optional<std::string> config, bool bare) {
+    const NetworkShape shape = network_shape({.algorithm = "ppo",
+                                              .environment = environment,
+                                              .settings = std::move(settings),
+                                              .config = std::move(config),
+                                              .bare = bare});
+    py::dict d;
+    d["image"] = shape.image;
+    d["vector"] = shape.vector;
+    d["privileged"] = shape.privileged;
+    d["outputs"] = shape.outputs;
+    d["discrete"] = shape.discrete;
+    return d;
+  });
+  m.def(
+      "check_network",
+      [](const std::string& environment, std::vector<std::string> settings,
+         std::optional<std::string> config, bool bare) {
+        check_network({.algorithm = "ppo",
+                       .environment = environment,
+                       .settings = std::move(settings),
+                       .config = std::move(config),
+                       .bare = bare});
+      },
+      Unlocked());
   m.def("resume", [](const std::string& folder, const std::vector<std::string>& settings,
                      const std::vector<std::string>& sinks, py::dict listening) {
     return trained(std::move(listening),

@@ -74,6 +74,7 @@ if torch.__version__.split("+")[0] != _engine.torch_version:
 from maglev._engine import Error
 from maglev.advantages import gae
 from maglev.environments import Envs, make
+from maglev.networks import save_network
 from maglev.policies import Policy, evaluate, load
 from maglev.replay import Columns, Replay
 from maglev.runs import Run, resume, train
@@ -109,6 +110,7 @@ __all__ = [
     "load",
     "make",
     "resume",
+    "save_network",
     "settings",
     "sync",
     "train",

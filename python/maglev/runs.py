@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from maglev import _engine
 from maglev.given import environment_named, listening, text
+from maglev.networks import trained_weights, training
 from maglev.policies import Policy, evaluate, load
 from maglev.settings import Settings, assignments
 
@@ -58,6 +61,13 @@ class Run:
             raise _engine.Error(f"[run] {self.folder} has no figure {name!r}; it has {', '.join(names)}")
         return [step for step, _ in known], [value for _, value in known]
 
+    def weights(self, checkpoint: str = "latest") -> dict[str, torch.Tensor]:
+        """What the network has learned, of a run with network=: net.load_state_dict(run.weights()).
+
+        Of a value that PopArt normalises the last layer is that of rewards' own units.
+        """
+        return trained_weights(self.folder, checkpoint)
+
     def policy(self, checkpoint: str = "latest", **options: Any) -> Policy:
         """load() of this run."""
         return load(str(self.folder), checkpoint=checkpoint, **options)
@@ -88,6 +98,7 @@ def train(
     environment: str,
     settings: Settings = None,
     *,
+    network: torch.nn.Module | None = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     config: str | Path | None = None,
@@ -103,6 +114,7 @@ def train(
     """Trains in this process to the end and gives the run's folder: `maglev train` with the same settings.
 
     settings: {"train.steps": 200_000, "ppo.lr": 3e-4}, or ["train.steps=200000", "+hardware=auto"].
+    network: a module that PPO trains in place of a network of its own, as save_network() has it.
     out: the folder; None: runs/<date>-<algorithm>-<environment>-<n>. overwrite: one that is there is moved aside.
     config: a file of settings. bare: without the proven ones.
     sinks: where metrics go, such as ("jsonl",) for silence; empty: all that are on by default.
@@ -121,17 +133,12 @@ def train(
     heard = listening(
         start=on_start, iteration=on_iteration, epoch=on_epoch, row=on_row, episodes=on_episodes, end=on_end
     )
-    outcome, folder = _engine.train(
-        text(algorithm, "[train] an algorithm"),
-        environment_named(environment, "train"),
-        assignments(settings),
-        str(config) if config is not None else None,
-        bare,
-        str(out or ""),
-        overwrite,
-        names_of(sinks),
-        heard,
-    )
+    algorithm, environment = text(algorithm, "[train] an algorithm"), environment_named(environment, "train")
+    file = str(config) if config is not None else None
+    with training(network, algorithm, environment, assignments(settings), file, bare) as words:
+        outcome, folder = _engine.train(
+            algorithm, environment, words, file, bare, str(out or ""), overwrite, names_of(sinks), heard
+        )
     return _ended(outcome, folder)
 
 
