@@ -122,8 +122,8 @@ def train(options) -> Actor:
             alpha_optimizer.step()
 
             with torch.no_grad():
-                for target, now in zip(targets.parameters(), critics.parameters()):
-                    target.lerp_(now, options.tau)
+                for slow, fast in zip(targets.parameters(), critics.parameters()):
+                    slow.lerp_(fast, options.tau)
 
         done = step + envs.rows
         if done % 2000 < envs.rows or done >= options.steps:
