@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "base/core/printed.h"
 #include "base/datalog/knowledge.h"
 
 namespace maglev::datalog {
@@ -43,8 +44,7 @@ class TripleReader {
     const std::vector<Column> columns = columns_of(line.text());
     if (columns.size() != 3 && columns.size() != 4)
       line.complain(0, "expected head, relation and tail between tabs, got " +
-                           std::to_string(columns.size()) +
-                           (columns.size() == 1 ? " column" : " columns"));
+                           counted(int64_t(columns.size()), "column"));
     static constexpr const char* kNames[] = {"a head", "a relation", "a tail"};
     for (size_t i = 0; i < 3; ++i)
       if (trimmed(columns[i].text).empty())

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/mapped_file.h"
+#include "base/core/printed.h"
 
 namespace maglev {
 namespace {
@@ -124,9 +125,7 @@ void Replay::store() {
 Error Replay::undrawable() const {
   const char* of = shape_.crossing ? "row" : shape_.running ? "episode" : "finished episode";
   return Error("[replay] nothing can be drawn: no " + std::string(of) + " that is held has the " +
-               std::to_string(shape_.length) +
-               (shape_.length > 1 ? " transitions" : " transition") +
-               " of a slice; add more steps first");
+               counted(shape_.length, "transition") + " of a slice; add more steps first");
 }
 
 bool Replay::drawable() const {

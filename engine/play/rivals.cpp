@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 
 namespace maglev {
 
@@ -18,8 +19,7 @@ Rivals::Rivals(const EnvEntry& entry, const EnvSpec& spec, int64_t N, at::Device
       graphs_(device),
       player_of_(size_t(N), 0) {
   if (spec.agents != 2)
-    throw Error("[opponents] " + std::string(entry.name) + " has " + std::to_string(spec.agents) +
-                (spec.agents == 1 ? " agent" : " agents") +
+    throw Error("[opponents] " + std::string(entry.name) + " has " + counted(spec.agents, "agent") +
                 " an environment, a league needs 2; take an environment of two players, or "
                 "leave train.opponents empty");
 }

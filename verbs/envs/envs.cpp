@@ -67,8 +67,7 @@ std::string actions_text(const ActionSpec& action) {
   bool same = true;
   for (size_t i = 0; i < action.low.size(); ++i)
     same = same && action.low[i] == action.low[0] && action.high[i] == action.high[0];
-  const std::string dims =
-      std::to_string(action.dims()) + (action.dims() == 1 ? " number" : " numbers");
+  const std::string dims = counted(action.dims(), "number");
   if (same) return dims + " in [" + joined(std::vector<float>{action.low[0], action.high[0]}) + "]";
   return dims + " from [" + joined(action.low) + "] to [" + joined(action.high) + "]";
 }

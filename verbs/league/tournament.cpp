@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/statistics/ratings.h"
 #include "engine/play/evaluate.h"
@@ -98,8 +99,7 @@ nlohmann::json to_json(const TournamentRequest& request, const std::vector<Place
 void check(const TournamentRequest& request, const Game& game) {
   const int agents = game.spec.agents;
   if (agents != 2)
-    throw Error("[league] " + std::string(game.env.name) + " has " + std::to_string(agents) +
-                (agents == 1 ? " agent" : " agents") +
+    throw Error("[league] " + std::string(game.env.name) + " has " + counted(agents, "agent") +
                 " an environment, and a tournament is of games of two; `maglev eval` judges "
                 "one player");
   for (size_t i = 0; i < request.players.size(); ++i)
