@@ -42,11 +42,15 @@ void expect_fit(const std::string& what, const at::Tensor& given, at::IntArrayRe
     throw Error(what + " must have shape " + shape_text(sizes) + ", got " +
                 shape_text(given.sizes()));
   const at::ScalarType of = given.scalar_type();
-  const bool fits = at::isFloatingType(dtype) ? !at::isComplexType(of)
-                                              : at::isIntegralType(of, /*includeBool=*/true);
+  const bool real = at::isFloatingType(dtype);
+  const bool fits = real ? !at::isComplexType(of) : at::isIntegralType(of, /*includeBool=*/true);
   if (!fits)
-    throw Error(what + " is of " + (dtype == at::kBool ? "flags" : "numbers") + " of " +
-                at::toString(dtype) + ", got " + at::toString(of) + "; convert it first");
+    throw Error(what + " must be " +
+                (real                 ? "real numbers"
+                 : dtype == at::kBool ? "flags, bool or integers"
+                                      : "integers") +
+                ", kept as " + at::toString(dtype) + ", got " + at::toString(of) +
+                "; convert it first");
 }
 
 // a column of a step; ATen's copy is for what has to be converted: it shares with torch's threads what

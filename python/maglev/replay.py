@@ -28,7 +28,7 @@ class Columns(NamedTuple):
     """What environments that are not the engine's show and take, of which a Replay is to be made."""
 
     observations: Mapping[str, Kind]  # uint8, int32 or float32
-    action: Kind  # (shape, dtype), its shape () or (dims,): integers, or numbers
+    action: Kind  # (shape, dtype), its shape () or (dims,): int32 or int64, or float32
     rows: SupportsIndex = 1  # of a step: environments times agents
     device: str | torch.device = "cpu"  # where it is kept and tensors lie
 
@@ -67,7 +67,8 @@ class Replay:
     threads: how many gather a batch; 0: as many as this process may use.
     copy: each batch has tensors of its own. False: the sampling thread's, valid until it samples again.
 
-    One thread adds, saves or loads; any number sample and update meanwhile.
+    One thread adds, saves or loads; any number sample and update meanwhile. On a GPU len(), episodes, drawable and faults
+    wait for it.
     """
 
     def __init__(
@@ -309,7 +310,7 @@ def rows_of(envs: Envs | Columns) -> dict[str, Any]:
     numbers = envs.action[1].is_floating_point
     if len(shape) > 1:
         raise _engine.Error(f"[replay] an action's shape is () or (dims,), got {tuple(shape)}")
-    if not numbers and dtype not in ("int32", "int64"):
+    if dtype not in ("int32", "int64", "float32"):
         raise _engine.Error(f"[replay] actions are integers, int32 or int64, or numbers, float32; got {dtype}")
     dims = shape[0] if shape else 1
     bound = float("inf")

@@ -342,7 +342,7 @@ def test_what_is_wrong_is_said(tmp_path):
         (add(action=torch.full((3,), 2)), "[add] an action must be in 0..1, got 2 in row 0"),
         (add(action=torch.zeros(4).long()), "[add] actions must have shape [3, 1] or [3], got [4]"),
         (add(reward=torch.zeros(3, 1)), "[add] reward must have shape [3], got [3, 1]"),
-        (add(terminated=torch.zeros(3)), "[add] terminated is of flags of Bool, got Float"),
+        (add(terminated=torch.zeros(3)), "[add] terminated must be flags, bool or integers, kept as Bool, got Float"),
         (add(mask=torch.ones(3, 2)), "got a mask, and these rows have none"),
         (add(value=...), "[add] lacks value"),
         (add(valu=torch.zeros(3)), "unknown column 'valu'; did you mean value?"),
@@ -359,6 +359,7 @@ def test_what_is_wrong_is_said(tmp_path):
         (lambda: maglev.Replay(envs, extra={"c": ((), torch.complex64)}), "c must be of float64, float32, float16"),
         (lambda: maglev.Replay(maglev.Columns({"x": ((2,), torch.float64)}, ((), torch.int64))), "uint8, int32 or float32"),
         (lambda: maglev.Replay(maglev.Columns({"x": ((2,), torch.uint8)}, ((), torch.bool))), "actions are integers"),
+        (lambda: maglev.Replay(maglev.Columns({"x": ((2,), torch.uint8)}, ((), torch.float64))), "float32; got float64"),
         (lambda: maglev.Replay(maglev.Columns({}, ((), torch.int64))), "at least one column of observations"),
         (lambda: pickle.dumps(replay), "a replay stays where it was made"),
     ]
