@@ -14,6 +14,7 @@ import pytest
 import torch
 from conftest import BUILD, HOME
 from torch import nn
+from waiting import LONG_S
 
 if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
     pytest.skip("Python's headers are not on this machine", allow_module_level=True)
@@ -190,7 +191,8 @@ def test_the_engines_own_layers_from_the_same_weights_learn_the_same(fused, tmp_
 def test_it_balances_with_the_proven_settings(tmp_path):
     result = subprocess.run(
         [sys.executable, HOME / "examples" / "python" / "own_network.py", "--out", tmp_path / "run"],
-        env={**os.environ, "PYTHONPATH": str(HOME / "python")}, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "PYTHONPATH": str(HOME / "python")},
+        capture_output=True, text=True, timeout=LONG_S, check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
     judged = [

@@ -14,12 +14,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
 from conftest import BUILD, HOME
+from waiting import LONG_S, wait_for
 
 sys.path.insert(0, str(HOME))
 from launcher import elf, wheel
@@ -68,7 +68,7 @@ class Installed:
 
     def run(self, *words, **options):
         process = self.start(*words, **options)
-        process.out, process.err = process.communicate(timeout=120)
+        process.out, process.err = process.communicate(timeout=LONG_S)
         return process
 
 
@@ -204,11 +204,9 @@ def test_status_and_signals_are_the_engines(installed, tmp_path):
     assert installed.run("eval", "runs/nothing").returncode == 2
     run = tmp_path / "run"
     process = installed.start("train", "ppo", "cartpole", *SHORT, "train.steps=100000000", "--out", run)
-    deadline = time.monotonic() + 60
-    while not (run / "run.json").exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for((run / "run.json").exists, process)
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LONG_S)
     assert process.returncode == 130, err
     assert "maglev train --resume" in out + err and "./maglev" not in out + err
 
