@@ -103,9 +103,12 @@ def tag_of(module: Path, programs: list[Path]) -> str:
     return f"{python}-{python}-manylinux_2_{least_glibc(programs)}_{machine}"
 
 
-def licence_files() -> dict[str, Entry]:
+def licence_files(torch: Path) -> dict[str, Entry]:
     """By name; a line says which are not here."""
     found = {name.removeprefix("base/web/third_party/"): HOME / name for name in LICENCES}
+    # whose headers the module of Python is made with, by way of torch
+    beside = torch.parent / f"torch-{torch_version(torch)[0]}.dist-info"
+    found["pybind11/LICENSE"] = beside / "licenses/third_party/pybind11/LICENSE"
     found |= {f"{name}/copyright": Path(SYSTEM_LICENCES.format(name)) for name in SYSTEM_PACKAGES}
     missing = [str(path) for path in found.values() if not path.exists()]
     if missing:
@@ -192,7 +195,7 @@ def write_wheel(build: Path, torch: Path, out: Path = OUT) -> Path:
     files |= python_files()
     stem = f"{project('name').replace('-', '_')}-{version_of(torch)}"
     info = f"{stem}.dist-info"
-    licences = licence_files()
+    licences = licence_files(torch)
     about = {
         **{f"licenses/{name}": entry for name, entry in licences.items()},
         "METADATA": Entry(metadata(torch, sorted(licences)).encode()),

@@ -123,7 +123,7 @@ def test_it_holds_what_the_engine_reads_and_no_sources(files):
     scripts = {path.relative_to(HOME) for room in ("envs", "verbs") for path in (HOME / room).rglob("*.py")}
     assert {f"maglev_engine/{path}" for path in scripts} <= set(files)
     licences = {name.split("/licenses/")[1] for name in files if "/licenses/" in name}
-    assert {"LICENSE", "NOTICE", "THIRD_PARTY.md", "uplot/LICENSE"} <= licences
+    assert {"LICENSE", "NOTICE", "THIRD_PARTY.md", "uplot/LICENSE", "pybind11/LICENSE"} <= licences
 
 
 def test_a_plug_ins_proven_settings_stand_in_place_of_the_checkouts(tmp_path, monkeypatch):
