@@ -407,7 +407,8 @@ def trained_weights(folder: Path, checkpoint: str) -> dict[str, torch.Tensor]:
     steps = sorted((folder / "checkpoints").glob("step_*")) if checkpoint == "latest" else []
     state = (steps[-1] if steps else folder / "checkpoints" / checkpoint) / "state.safetensors"
     if not state.exists():
-        raise _engine.Error(f"[network] {folder} has no checkpoint {checkpoint!r}: latest, best or step_...")
+        there = sorted(path.parent.name for path in (folder / "checkpoints").glob("*/state.safetensors"))
+        raise _engine.Error(f"[network] {folder} has no checkpoint {checkpoint!r}; it has {', '.join(there) or 'none'}")
     weights, metadata = read_tensors(file)
     saved, _ = read_tensors(state)
     text = json.loads(metadata[KEY])

@@ -142,6 +142,8 @@ def test_what_was_learned_comes_back_into_the_module(made, tmp_path):
     assert all(not torch.equal(before[name], learned[name]) for name in learned)
     if "scale" in before:
         assert torch.equal(before["scale"], network.scale)
+    with pytest.raises(maglev.Error, match="has no checkpoint 'step_9'; it has .*step_0"):
+        run.weights("step_9")
 
 
 def test_pictures_statistics_as_they_are_and_deviations_are_the_modules(tmp_path):
