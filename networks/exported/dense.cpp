@@ -45,10 +45,29 @@ std::optional<Layers> layers_to(const Graph& graph, int64_t slot, int64_t from) 
       return std::nullopt;
     const auto weight = learned(graph, *product, 0), bias = learned(graph, *product, 1);
     if (!weight.defined() || !bias.defined()) return std::nullopt;
+    // of others ATen makes as many numbers as there are units
+    if (weight.dim() != 2 || bias.sizes() != at::IntArrayRef{weight.size(0)}) return std::nullopt;
     layers.insert(layers.begin(), {weight, bias, *activation});
     slot = first_slot(*product);
   }
   return layers;
+}
+
+bool same_layer(const DenseTensors& a, const DenseTensors& b) {
+  return a.weight.is_same(b.weight) && a.bias.is_same(b.bias) && a.activation == b.activation;
+}
+
+// whether each has tensors of its own: the gradient of one layer would replace another's
+bool have_own_tensors(const DenseStacks& stacks) {
+  std::vector<at::Tensor> seen;
+  for (const Layers* layers : {&stacks.shared, &stacks.policy, &stacks.value})
+    for (const DenseTensors& layer : *layers)
+      for (const at::Tensor& tensor : {layer.weight, layer.bias}) {
+        if (std::ranges::any_of(seen, [&](const at::Tensor& t) { return t.is_same(tensor); }))
+          return false;
+        seen.push_back(tensor);
+      }
+  return true;
 }
 
 }  // namespace
@@ -61,7 +80,7 @@ std::optional<DenseStacks> dense_layers(const Graph& graph) {
   if (!policy || !value) return std::nullopt;
   const size_t most = std::min(policy->size(), value->size());
   size_t same = 0;
-  while (same < most && (*policy)[same].weight.is_same((*value)[same].weight)) ++same;
+  while (same < most && same_layer((*policy)[same], (*value)[same])) ++same;
   DenseStacks stacks;
   const auto part = [&](const Layers& all, size_t begin, size_t end) {
     return Layers(all.begin() + int64_t(begin), all.begin() + int64_t(end));
@@ -69,6 +88,7 @@ std::optional<DenseStacks> dense_layers(const Graph& graph) {
   stacks.shared = part(*policy, 0, same);
   stacks.policy = part(*policy, same, policy->size());
   stacks.value = part(*value, same, value->size());
+  if (!have_own_tensors(stacks)) return std::nullopt;
   return stacks;
 }
 

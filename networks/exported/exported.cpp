@@ -53,10 +53,11 @@ void add_tensor(torch::nn::Module& root, const std::string& name, const Weight& 
 
 // whether all that is kept of `before` for gradients is what `next` makes of it
 bool takes_place(const Node& next, const Node& before) {
-  if (!next.operation || !next.arguments[0].parts[0].last) return false;
+  if (!next.operation) return false;
   const std::string& name = next.operation->schema().name();
-  return next.arguments[0].parts[0].slot == before.slot &&
-         (name == "aten::tanh" || name == "aten::relu" || name == "aten::sigmoid");
+  if (name != "aten::tanh" && name != "aten::relu" && name != "aten::sigmoid") return false;
+  const Operand& taken = next.arguments[0].parts[0];
+  return taken.last && taken.slot == before.slot;
 }
 
 // in f32, whatever the layers before computed in

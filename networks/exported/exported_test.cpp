@@ -68,6 +68,28 @@ TEST(ExportedNetwork, of_fully_connected_layers_runs_on_panels_and_of_others_doe
   EXPECT_FALSE(network_of(ExportedFile(pixels()), pixels())->dense());
 }
 
+TEST(ExportedNetwork,
+     has_panels_for_layers_that_both_begin_with_and_for_no_others_with_one_weight) {
+  const auto tied = ExportedFile(vectors()).with("\"%v.0.weight\", \"%v.0.bias\"",
+                                                 "\"%pi.0.weight\", \"%pi.0.bias\"");
+  const auto stacks = network_of(tied, vectors())->dense();
+  ASSERT_TRUE(stacks.has_value());
+  EXPECT_EQ(stacks->shared.size(), 1u);
+  EXPECT_EQ(stacks->value.size(), 1u);
+  // the same sums, and other units of them
+  const auto apart =
+      tied.with("\"v.0_units\", \"op\": \"aten::tanh\"", "\"v.0_units\", \"op\": \"aten::relu\"");
+  EXPECT_FALSE(network_of(apart, vectors())->dense());
+  const auto other_bias = ExportedFile(vectors()).with("\"%v.0.weight\"", "\"%pi.0.weight\"");
+  EXPECT_FALSE(network_of(other_bias, vectors())->dense());
+}
+
+TEST(ExportedNetwork, whose_bias_is_one_number_for_all_units_has_no_panels) {
+  ExportedFile file(vectors());
+  file.tensors.at("pi.0.bias") = at::full({1}, 0.5);
+  EXPECT_FALSE(network_of(file, vectors())->dense());
+}
+
 TEST(ExportedNetwork, shows_its_layers_to_people) {
   const auto network = network_of(ExportedFile(vectors()), vectors());
   std::vector<LayerOutput> layers;

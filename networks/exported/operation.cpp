@@ -82,8 +82,9 @@ c10::IValue named(const Names& names, const std::string& text) {
 
 // {"dtype": "float32"}, {"memory_format": ..}, {"text": ..}, {"float": "inf"}
 c10::IValue spelled(const Json& value) {
-  const auto& [kind, text] = *value.items().begin();
-  const auto name = text.get<std::string>();
+  const auto only = value.begin();
+  const std::string& kind = only.key();
+  const auto name = only.value().get<std::string>();
   if (kind == "dtype") return named(kDTypes, name);
   if (kind == "memory_format") return named(kFormats, name);
   if (kind == "text") return name;
