@@ -417,9 +417,12 @@ def trained_weights(folder: Path, checkpoint: str) -> dict[str, torch.Tensor]:
         return saved["algo.network." + name]
 
     for name in text["parameters"]:
-        for place in ("policy.", "value.", ""):
+        # of a head neither has it
+        for place in ("policy.", "value."):
             if f"algo.network.{place}{name}" in saved:
-                weights[name] = learned(place + name).reshape(weights[name].shape)
+                weights[name] = learned(place + name)
+    if "log_std" in text:
+        weights["log_std"] = learned("log_std").reshape(weights["log_std"].shape)
     for head in ("policy_head", "value_head"):
         for kind in ("weight", "bias"):
             if head in text:

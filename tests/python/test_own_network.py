@@ -67,6 +67,20 @@ class Residual(nn.Module):
         return 5 * torch.tanh(logits / 5) + torch.tensor([0.25, -0.25]) * best, self.value(folded)
 
 
+class Named(nn.Module):
+    """Layers called as the engine calls parts of a network."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.policy_head, self.out = nn.Linear(4, 24), nn.Linear(24, 16), nn.Linear(16, 2)
+        self.policy = nn.ModuleDict({"body": nn.Linear(24, 24)})
+        self.value = nn.Linear(24, 1)
+
+    def forward(self, obs):
+        x = torch.tanh(self.policy["body"](torch.tanh(self.body(obs))))
+        return self.out(torch.tanh(self.policy_head(x))), self.value(x)
+
+
 class Best(Residual):
     """An operation with two results, and one that ONNX has no counterpart of here."""
 
@@ -130,7 +144,7 @@ def expect_the_modules_outputs(run, network, environment, settings=None):
 
 
 @pytest.mark.parametrize(
-    "made", [Mlp, Residual, Best, lambda: Mlp(activation=nn.ReLU), lambda: Mlp(activation=lambda: nn.GELU("tanh"))]
+    "made", [Mlp, Residual, Named, Best, lambda: Mlp(activation=nn.ReLU), lambda: Mlp(activation=lambda: nn.GELU("tanh"))]
 )
 def test_what_was_learned_comes_back_into_the_module(made, tmp_path):
     network = made()
