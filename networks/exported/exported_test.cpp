@@ -153,6 +153,12 @@ TEST(ExportedNetwork, that_is_wrong_is_one_error_that_says_where) {
   EXPECT_TRUE(
       contains(error_with("\"input\": \"%v.0_units\"", "\"input\": \"%pi.2_units\""),
                "what its last value layer takes must be [1, 24] for as many rows, got [1, 16]"));
+  EXPECT_TRUE(contains(error_with("\"pi.0.weight\", \"pi.0.bias\"", "\"pi.0.bias\", \"pi.0.bias\""),
+                       "'pi.0.bias' is learned twice"));
+  EXPECT_TRUE(contains(error_with(", \"v.2.bias\"]", "]"), "'v.2.bias' must be learned"));
+  EXPECT_TRUE(contains(error_with(R"("weight": "pi.4.weight", "bias": "pi.4.bias")",
+                                  R"("weight": "pi.2.weight", "bias": "pi.2.bias")"),
+                       "'pi.2.weight' is a last layer's or log_std, and something else besides"));
   const std::string other = error_of([] { network_of(ExportedFile(masked_heads()), vectors()); });
   EXPECT_TRUE(
       contains(other, "its policy gives 7 numbers a row, this environment's actions want 3"));

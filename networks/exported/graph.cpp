@@ -1,6 +1,7 @@
 #include "networks/exported/graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/core/jit_type.h>
 #include <torch/version.h>
@@ -150,6 +151,22 @@ Head head_of(const Graph& graph, const Names& names, const Json& json) {
   return head;
 }
 
+// of what is neither a layer's own nor learned there would be two, or one that stays as it is
+void expect_own(const Graph& graph) {
+  std::vector<std::string> own{graph.value_head.weight, graph.value_head.bias};
+  if (graph.policy_head)
+    own.insert(own.end(), {graph.policy_head->weight, graph.policy_head->bias});
+  if (!graph.log_std.empty()) own.push_back(graph.log_std);
+  for (const std::string& name : own) {
+    if (!graph.weight(name).learned) throw Error("'" + name + "' must be learned");
+    const auto reads = [&](const Node& node) {
+      return std::ranges::find(node.weights, name) != node.weights.end();
+    };
+    if (std::ranges::count(own, name) > 1 || std::ranges::any_of(graph.nodes, reads))
+      throw Error("'" + name + "' is a last layer's or log_std, and something else besides");
+  }
+}
+
 void read_graph(Graph& graph, const Json& json) {
   if (json.at("format").get<int64_t>() != kFormat)
     throw Error("it is of format " + json.at("format").dump() + ", this program reads " +
@@ -158,7 +175,8 @@ void read_graph(Graph& graph, const Json& json) {
   for (const std::string& name : graph.parameters) {
     if (graph.weight(name).value.scalar_type() != at::kFloat)
       throw Error("'" + name + "' is learned, and so must be F32");
-    graph.weights.at(name).learned = true;
+    if (std::exchange(graph.weights.at(name).learned, true))
+      throw Error("'" + name + "' is learned twice");
   }
   Names names(graph);
   for (const Json& input : json.at("inputs")) {
@@ -172,7 +190,7 @@ void read_graph(Graph& graph, const Json& json) {
   else graph.logits = slot_named(names, json.at("logits"));
   graph.value_head = head_of(graph, names, json.at("value_head"));
   graph.log_std = json.value("log_std", "");
-  if (!graph.log_std.empty()) graph.weight(graph.log_std);
+  expect_own(graph);
 }
 
 }  // namespace

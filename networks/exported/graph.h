@@ -4,9 +4,9 @@
 //   inputs       [{"name", "of": image, vector or privileged, "shape": of a row}]
 //   parameters   names of the tensors that are learned; the others are buffers
 //   nodes        [{"name", "op": "aten::linear", "args", "kwargs", "row": numbers it gives a row}]
-//   policy_head, value_head   {"input": "%name", "weight", "bias"}, a last layer each, or of the
-//                policy "logits": "%name"
-//   log_std      the parameter that is one, where there is
+//   policy_head, value_head   {"input": "%name", "weight", "bias"}, a last layer each, with learned
+//                tensors that nothing else reads, or of the policy "logits": "%name"
+//   log_std      the parameter that is one, where there is, and nothing else reads it
 // An argument is a number, a text "%name" that means an input, a weight or a node, a list, or a
 // constant by its kind: {"dtype": "float32"}. Sizes are nodes too: size, add, sub, mul, floordiv,
 // mod; item takes one of several results.
