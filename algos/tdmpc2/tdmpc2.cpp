@@ -122,7 +122,10 @@ AlgoEntry entry() {
                    .note = "the policy prior's mean; planning is not exported, so that such a "
                            "policy is tdmpc2.mpc=false",
                    .amplifies = true},
-      .serves_for = {{{"sac", "ddpg", "td3", "tqc", "redq", "droq", "crossq", "mpo"},
+      .serves_for = {{{"sac"},
+                      "learns continuous actions from a replay, and SAC itself is an example to "
+                      "copy, examples/algos/sac"},
+                     {{"ddpg", "td3", "tqc", "redq", "droq", "crossq", "mpo"},
                       "learns continuous actions from a replay"},
                      {{"muzero", "efficientzero", "alphazero"},
                       "plans continuous actions in a model, and dreamer learns any actions in "

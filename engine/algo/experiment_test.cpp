@@ -62,8 +62,8 @@ TEST(Experiment, an_algorithm_of_another_library_is_answered_with_ours) {
   };
   EXPECT_EQ(
       answer("SAC"),
-      "[algo] SAC is not here; tdmpc2 learns continuous actions from a replay (./maglev train "
-      "tdmpc2 ENVIRONMENT)");
+      "[algo] SAC is not here; tdmpc2 learns continuous actions from a replay, and SAC itself is "
+      "an example to copy, examples/algos/sac (./maglev train tdmpc2 ENVIRONMENT)");
   EXPECT_TRUE(contains(answer("dqn"), "; dreamer ")) << answer("dqn");
   EXPECT_TRUE(contains(answer("a2c"), "; ppo ")) << answer("a2c");
   EXPECT_EQ(answer("MuZero"),

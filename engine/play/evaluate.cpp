@@ -59,6 +59,7 @@ class EpisodeTally {
         owed_(size_t(N_), 0),
         running_(size_t(N_), 0),
         length_(size_t(N_), 0),
+        waited_(size_t(N_), 0),
         returns_(static_cast<size_t>(N_)) {
     for (int64_t i = 0; i < options.episodes; ++i) owed_[size_t(i % N_)] += 1;
     result_.seed = options.seed, result_.envs = N_;
@@ -77,13 +78,18 @@ class EpisodeTally {
   void count(const StepSeen& seen) {
     for (int64_t i = 0; i < N_; ++i) {
       const int64_t row = i * envs_.agents();
-      if (!counts(i) || seen.first[row]) continue;
-      running_[size_t(i)] += seen.reward[row];
-      length_[size_t(i)] += 1;
+      if (!counts(i)) continue;
+      // one step only resets, more are those of a first agent that waits for others
+      waited_[size_t(i)] = seen.first[row] ? waited_[size_t(i)] + 1 : 0;
+      if (!seen.first[row]) {
+        running_[size_t(i)] += seen.reward[row];
+        length_[size_t(i)] += 1;
+      }
       if (seen.terminated[row] || seen.truncated[row]) {
         end_episode(i, seen.terminated[row], seen.truncated[row]);
-      } else if (options_.steps == 0 && length_[size_t(i)] >= double(options_.longest_episode)) {
-        // an agent that never fails where there is no limit would play for ever
+      } else if (options_.steps == 0 && (length_[size_t(i)] >= double(options_.longest_episode) ||
+                                         waited_[size_t(i)] > options_.longest_episode)) {
+        // an agent that never fails where there is no limit, or never comes, would play for ever
         result_.given_up += owed_[size_t(i)];
         close(i);
       }
@@ -153,6 +159,7 @@ class EpisodeTally {
   int64_t open_;                          ///< environments that owe episodes, or all
   std::vector<int64_t> owed_;             ///< episodes, by environment; a run of steps owes none
   std::vector<double> running_, length_;  ///< of the present episodes
+  std::vector<int64_t> waited_;           ///< time steps since the first agent's last one
   std::vector<std::vector<double>> returns_;  ///< of ended ones, by environment
   std::vector<double> lengths_;
   EpisodeTotals totals_;

@@ -226,7 +226,9 @@ class _Writer:
 
     def value_head(self, node: torch.fx.Node) -> dict[str, str]:
         made = node.meta["val"]
-        if made.dim() > 2 or (made.dim() == 2 and made.shape[1] != 1) or made.dim() == 0:
+        # how many rows there are is not known to torch.export: a known size is another dimension's
+        shaped = made.dim() == 1 or (made.dim() == 2 and made.shape[1] == 1)
+        if not shaped or isinstance(made.shape[0], int):
             raise _Refused(f"the value must be [rows] or [rows, 1], got {_shape(made)}")
         while self.through(node).target in SHAPED | SQUEEZED:
             node = self.through(node)

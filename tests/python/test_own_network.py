@@ -304,6 +304,12 @@ class Bounded(Mlp):
         return self.policy(obs), torch.tanh(self.value(obs))
 
 
+class FirstRow(Mlp):
+    def forward(self, obs):
+        logits, value = super().forward(obs)
+        return logits, value.unsqueeze(-1)[0]
+
+
 class Alone(Mlp):
     def forward(self, obs):
         return self.policy(obs)
@@ -324,6 +330,7 @@ class Fixed(Mlp):
         (Masked(), "test_own_network.py, line"),
         (Bounded(), "the value must come from a last torch.nn.Linear(F, 1)"),
         (Alone(), "forward must return two tensors"),
+        (FirstRow(), "the value must be [rows] or [rows, 1], got [1]"),
         (Fixed(), "torch.export cannot follow forward"),
         (Mlp(outputs=3), "forward must return logits [rows, 2] first, got [rows, 3]"),
         (Mlp(inputs=5), "torch.export cannot follow forward"),

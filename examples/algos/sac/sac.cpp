@@ -179,6 +179,7 @@ class SacPolicy : public Policy {
   at::Tensor middle_, half_;  ///< [A]
 
  public:
+  // made with the initializer, and so behind it
   std::shared_ptr<Layers> actor;
 };
 
