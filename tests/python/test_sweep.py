@@ -281,7 +281,8 @@ def test_a_sweep_that_fails_lets_its_trials_save(tmp_path):
         [ENGINE, *command], env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.PIPE, text=True
     )
     runs = [folder / "trials" / str(n) / "run" for n in (0, 1)]
-    wait_for(lambda: all((run / "memory.json").exists() for run in runs), process)
+    # a run that saves has its metrics open, and cuts off no more what is no row of its own
+    wait_for(lambda: all(list(run.glob("checkpoints/step_*/manifest.json")) for run in runs), process)
     # no row that can be read
     with (runs[0] / "metrics.jsonl").open("a") as rows:
         rows.write("x" * (17 << 20))
