@@ -206,7 +206,8 @@ def test_the_engines_own_layers_from_the_same_weights_learn_the_same(fused, tmp_
 
 def test_it_balances_with_the_proven_settings(tmp_path):
     result = subprocess.run(
-        [sys.executable, HOME / "examples" / "python" / "own_network.py", "--steps", "200000", "--out", tmp_path / "run"],
+        [sys.executable, HOME / "examples" / "python" / "own_network.py",
+         "--steps", "200000", "--out", tmp_path / "run"],
         env={**os.environ, "PYTHONPATH": str(HOME / "python")},
         capture_output=True, text=True, timeout=LONG_S, check=False,
     )  # fmt: skip
