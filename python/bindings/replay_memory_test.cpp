@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include <ATen/ATen.h>
+#include <torch/cuda.h>
 
 #include <gtest/gtest.h>
 
@@ -64,6 +65,7 @@ void expect_same_batch(ReplayMemory& a, ReplayMemory& b) {
 }
 
 TEST(PythonReplay, adds_and_draws_on_cuda_as_on_the_processor) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device on this machine";
   ReplayMemory host(small_replay(at::kCPU)), device(small_replay(at::kCUDA));
   for (int64_t t = 0; t < 70; ++t) {
     host.add(step_at(t)), device.add(step_at(t));
