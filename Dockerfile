@@ -1,7 +1,7 @@
 # Maglev in a clean image: the first stage builds the wheel, the second one installs it (docs/installing.md).
 #
 #   docker build -t maglev .
-#   docker run --rm -v "$PWD/runs:/work/runs" maglev train ppo goodhart
+#   docker run --rm -v "$PWD/runs:/data/runs" maglev train ppo goodhart
 #
 # torch is the one of the package index, of 2 GB, for GPUs too. A smaller one for processors alone comes from another index,
 # the one that PyTorch's page of installation names for them:
@@ -12,7 +12,7 @@
 #
 #   docker build -t maglev:cuda --build-arg BUILD_IMAGE=nvidia/cuda:13.0.1-devel-ubuntu24.04 \
 #     --build-arg IMAGE=ubuntu:24.04 .
-#   docker run --rm --gpus all -v "$PWD/runs:/work/runs" maglev:cuda train ppo goodhart
+#   docker run --rm --gpus all -v "$PWD/runs:/data/runs" maglev:cuda train ppo goodhart
 
 # of one system: a wheel is for the Python that it was built by
 ARG BUILD_IMAGE=debian:12-slim
@@ -38,6 +38,6 @@ RUN python3 -m venv /opt/maglev \
     "$(echo /tmp/dist/*.whl)[${EXTRAS}]" \
  && rm -r /tmp/dist
 ENV PATH=/opt/maglev/bin:${PATH}
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["maglev"]
 CMD ["--help"]
