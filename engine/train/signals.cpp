@@ -51,12 +51,10 @@ struct sigaction calls(void (*handler)(int, siginfo_t*, void*)) {
   return action;
 }
 
-// the action before; a SIGHUP that was ignored stays so (nohup)
-struct sigaction set_action(int signal, const struct sigaction& action) {
-  struct sigaction before {};
-  ::sigaction(signal, &action, &before);
-  if (signal == SIGHUP && before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
-  return before;
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  ::sigaction(signal, nullptr, &now);
+  return now.sa_handler == SIG_IGN;
 }
 
 // whether it was set, and is no more
@@ -81,13 +79,10 @@ bool EndRequests::is_new() {
 }
 
 void expect_late_signals() {
-  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-    const struct sigaction late = calls(on_late);
-    struct sigaction before {};
-    ::sigaction(signal, &late, &before);
-    // as a shell wants of what it runs in the background
-    if (before.sa_handler == SIG_IGN) ::sigaction(signal, &before, nullptr);
-  }
+  const struct sigaction late = calls(on_late);
+  // what is ignored stays so: a shell wants that of what it runs in the background
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP})
+    if (!is_ignored(signal)) ::sigaction(signal, &late, nullptr);
 }
 
 SignalGuard::SignalGuard() {
@@ -96,7 +91,11 @@ SignalGuard::SignalGuard() {
   save_wanted = 0;
   trace_wanted = 0;
   const auto take_over = [this](int signal, const struct sigaction& action) {
-    before_.emplace_back(signal, set_action(signal, action));
+    // nohup
+    if (signal == SIGHUP && is_ignored(signal)) return;
+    struct sigaction before {};
+    ::sigaction(signal, &action, &before);
+    before_.emplace_back(signal, before);
   };
   for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGXCPU}) take_over(signal, calls(on_end));
   take_over(SIGUSR1, calls(on_save));
