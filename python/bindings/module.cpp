@@ -453,6 +453,16 @@ void bind_replay(py::module_& m) {
       .def_static("about", &ReplayMemory::about);
 }
 
+/// What would be trained with a network from Python, which PPO alone takes.
+TrainRequest ppo_request(const std::string& environment, std::vector<std::string> settings,
+                         std::optional<std::string> config, bool bare) {
+  return {.algorithm = "ppo",
+          .environment = environment,
+          .settings = std::move(settings),
+          .config = std::move(config),
+          .bare = bare};
+}
+
 void bind_jobs(py::module_& m) {
   m.def("train", [](const std::string& algorithm, const std::string& environment,
                     std::vector<std::string> settings, std::optional<std::string> config, bool bare,
@@ -472,11 +482,8 @@ void bind_jobs(py::module_& m) {
   });
   m.def("network_shape", [](const std::string& environment, std::vector<std::string> settings,
                             std::optional<std::string> config, bool bare) {
-    const NetworkShape shape = network_shape({.algorithm = "ppo",
-                                              .environment = environment,
-                                              .settings = std::move(settings),
-                                              .config = std::move(config),
-                                              .bare = bare});
+    const NetworkShape shape =
+        network_shape(ppo_request(environment, std::move(settings), std::move(config), bare));
     py::dict d;
     d["image"] = shape.image;
     d["vector"] = shape.vector;
@@ -489,11 +496,7 @@ void bind_jobs(py::module_& m) {
       "check_network",
       [](const std::string& environment, std::vector<std::string> settings,
          std::optional<std::string> config, bool bare) {
-        check_network({.algorithm = "ppo",
-                       .environment = environment,
-                       .settings = std::move(settings),
-                       .config = std::move(config),
-                       .bare = bare});
+        check_network(ppo_request(environment, std::move(settings), std::move(config), bare));
       },
       Unlocked());
   m.def("resume", [](const std::string& folder, const std::vector<std::string>& settings,

@@ -250,10 +250,9 @@ void ReplayMemory::update(const ReplayBuffer& drawn, const std::map<std::string,
 }
 
 void ReplayMemory::visit_state(StateVisitor& visitor) {
-  constexpr int64_t kMost = int64_t(1) << 62;
   int64_t begun = begun_, next = next_;
   visitor.integer("begun", begun, 0, 1);
-  visitor.integer("next", next, 0, kMost);
+  visitor.count("next", next);
   begun_ = begun != 0, next_ = next;
   visitor.section("ring", [&](StateVisitor& v) { replay_->visit_state(v); });
   go_to_newest();
