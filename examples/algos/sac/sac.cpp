@@ -139,8 +139,9 @@ class SacPolicy : public Policy {
   void act(TimeStep& step, Carry&, ActMode mode, const ActKey& key) override {
     at::NoGradGuard no_grad;
     const at::Tensor& obs = step.obs[0];
+    const auto [mean, std] = gaussian(obs);
     if (mode == ActMode::mean) {
-      step.action.copy_(to_environment(at::tanh(gaussian(obs).first)));
+      step.action.copy_(to_environment(at::tanh(mean)));
       return;
     }
     const PhiloxFill fill{.seed = key.seed,
@@ -151,7 +152,7 @@ class SacPolicy : public Policy {
                           .index = key.rows};
     auto noise = at::empty(step.action.sizes(), obs.options());
     philox_normal_(noise, fill);
-    auto action = draw(obs, noise * key.temperature).action;
+    auto action = at::tanh(mean + std * (noise * key.temperature));
     if (key.purpose == Purpose::act) {
       // first steps are random; the steps so far may be counted on the device alone
       auto now = at::full({}, key.step, obs.options().dtype(at::kLong));
