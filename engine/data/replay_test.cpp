@@ -315,16 +315,22 @@ TEST(Replay, sequences_that_cross_begin_everywhere_alike) {
   EXPECT_LT((counts - mean).abs().max().item<double>(), 6 * std::sqrt(mean));
 }
 
-TEST(Replay, takes_back_what_an_update_wrote_where_it_still_has_the_row) {
+// a batch of what 40 rounds of the script have left
+ReplayBuffer drawn_behind(Script& script, Replay& replay) {
   ThreadPool pool(1);
-  const std::vector<ExtraColumn> columns{{.name = "latent", .shape = {2}, .rewritten = true},
-                                         {.name = "value"}};
-  Replay replay(marked_rows(), crossing_shape(3, 2, 30, 5), columns, at::kCPU);
-  Script script(3, 9, 9);
   script.reset(replay.window().first_io());
   for (int i = 0; i < 40; ++i) script.collect(replay);
   ReplayBuffer buffer = replay.make_buffer();
   replay.sample(buffer, {.seed = 1, .number = 3}, pool);
+  return buffer;
+}
+
+TEST(Replay, takes_back_what_an_update_wrote_where_it_still_has_the_row) {
+  const std::vector<ExtraColumn> columns{{.name = "latent", .shape = {2}, .rewritten = true},
+                                         {.name = "value"}};
+  Replay replay(marked_rows(), crossing_shape(3, 2, 30, 5), columns, at::kCPU);
+  Script script(3, 9, 9);
+  ReplayBuffer buffer = drawn_behind(script, replay);
   ASSERT_EQ(buffer.batch.extra[0].size(0), 5);
   // what is written says where it belongs
   const auto time = buffer.slices.select(1, 0).unsqueeze(0) + at::arange(5).unsqueeze(1);
@@ -358,15 +364,11 @@ TEST(Replay, takes_back_what_an_update_wrote_where_it_still_has_the_row) {
 }
 
 TEST(Replay, takes_back_the_columns_and_rows_it_is_given_alone) {
-  ThreadPool pool(1);
   const std::vector<ExtraColumn> columns{{.name = "latent", .shape = {2}, .rewritten = true},
                                          {.name = "value", .rewritten = true}};
   Replay replay(marked_rows(), crossing_shape(3, 2, 30, 5), columns, at::kCPU);
   Script script(3, 9, 9);
-  script.reset(replay.window().first_io());
-  for (int i = 0; i < 40; ++i) script.collect(replay);
-  ReplayBuffer buffer = replay.make_buffer();
-  replay.sample(buffer, {.seed = 1, .number = 3}, pool);
+  ReplayBuffer buffer = drawn_behind(script, replay);
   buffer.batch.extra[0].fill_(1);
   buffer.batch.extra[1] = at::Tensor();
   replay.put_back(buffer, /*first=*/0);

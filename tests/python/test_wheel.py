@@ -22,7 +22,8 @@ from conftest import BUILD, HOME
 from waiting import LONG_S, wait_for
 
 sys.path.insert(0, str(HOME))
-from launcher import elf, wheel
+from launcher import elf, verbs, wheel
+from launcher import installed as installed_command
 from launcher.console import Failure
 
 if not any((BUILD / "python").glob("_engine.*")):
@@ -268,6 +269,10 @@ def test_trackers_that_are_missing_are_named_with_their_extra(installed, run_fol
     (tmp_path / "wandb.py").write_text('raise ModuleNotFoundError("none", name="wandb")')
     done = installed.run("sync", run_folder, "--to", "wandb", "--offline", PYTHONPATH=f"{tmp_path}:{installed.site}")
     assert done.returncode == 2 and "'maglev-engine[wandb]'" in done.err, done.err
+
+
+def test_each_verb_of_the_launcher_is_there_or_wants_sources():
+    assert sorted([*installed_command.FOR_SOURCES, "python", "sync", "help"]) == sorted(verbs.LAUNCHER_VERBS)
 
 
 def test_help_names_its_verbs(installed):
