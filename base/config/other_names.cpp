@@ -122,6 +122,7 @@ std::span<const OtherName> other_names() {
        "beside network.cnn.kernels and network.cnn.strides"},
       {{"kernel_sizes", "kernel_size", "conv_kernels"}, {"*.network.cnn.kernels"}},
       {{"conv_strides", "stride"}, {"*.network.cnn.strides"}},
+      {{"conv_paddings", "padding"}, {"*.network.cnn.paddings"}},
       {{"features_extractor_class", "features_extractor", "network_type", "policy_type"},
        {"*.network.kind"}},
       {{"activation_fn", "fcnet_activation", "nonlinearity"}, {"*.network.activation"}},

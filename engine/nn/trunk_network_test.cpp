@@ -121,6 +121,12 @@ std::vector<Variant> variants() {
           {"cnn on pixels", pixels(), small()},
           {"cnn with strides", pixels(), strided()},
           {"cnn with strides in bf16", pixels(), strided(), true},
+          {"cnn without padding", pixels(), with([](auto& o) {
+             o.activation = HiddenActivation::relu;
+             set(o, "cnn.paddings", "[0, 0]");
+           })},
+          {"cnn without padding by ATen", pixels(),
+           with([](auto& o) { set(o, "cnn.paddings", "[0, 0]"); })},
           {"mlp with one action", one_action(), small()},
           {"mlp on pixels", pixels(), with([](auto& o) { o.kind = &find_network("mlp"); })}};
 }
@@ -165,13 +171,24 @@ TEST(TrunkNetwork, convolutions_see_windows_of_their_own_and_cost_what_they_comp
   EXPECT_EQ(cost.multiply_adds, networks * 6 * (4 * 3 * 16 + 6 * 4 * 9) + others);
   EXPECT_EQ(cost.convolved, networks * 6 * (4 + 6));
 
-  for (const auto& [kernels, strides, what] :
-       {std::tuple{"[3]", "[1, 1]", "cnn.kernels must name one for each of the 2 layers"},
-        std::tuple{"[3, 3]", "[1, 1, 1]", "cnn.strides must name one for each of the 2 layers"},
-        std::tuple{"[3, 4]", "[6, 1]", "layer 2 of network.cnn leaves nothing"}}) {
+  // without padding 2 x 1 places of the first, and none of the second unless that has some
+  NetworkOptions padded = strided();
+  set(padded, "cnn.paddings", "[0, 1]");
+  EXPECT_EQ(made(pixels(), padded)->cost().convolved, networks * 2 * (4 + 6));
+
+  struct Wrong {
+    const char *kernels, *strides, *paddings, *what;
+  };
+  for (const auto& [kernels, strides, paddings, what] :
+       {Wrong{"[3]", "[1, 1]", "[]", "cnn.kernels must name one for each of the 2 layers"},
+        Wrong{"[3, 3]", "[1, 1, 1]", "[]", "cnn.strides must name one for each of the 2 layers"},
+        Wrong{"[]", "[]", "[0, 0, 0]", "cnn.paddings must name one for each of the 2 layers"},
+        Wrong{"[3, 4]", "[6, 1]", "[]", "layer 2 of network.cnn leaves nothing"},
+        Wrong{"[4, 3]", "[2, 1]", "[0, 0]", "layer 2 of network.cnn leaves nothing"}}) {
     NetworkOptions options = small();
     set(options, "cnn.kernels", kernels);
     set(options, "cnn.strides", strides);
+    set(options, "cnn.paddings", paddings);
     try {
       made(pixels(), options);
       FAIL() << what;

@@ -67,15 +67,16 @@ struct ProductGrads {
 
 struct DeviceConv {
   static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
-    auto y = contiguous_rows(at::conv2d(x, with.weight, {}, 1, 1));
+    auto y = contiguous_rows(at::conv2d(x, with.weight, {}, with.steps.stride, with.steps.padding));
     relu_rows_(y, with.bias);
     return y;
   }
-  static ProductGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
+  static ProductGrads backward(const at::Tensor& g, const at::Tensor& x, const UsedWeights& with,
                                bool wants_dx) {
-    auto [dx, d_weight, none] =
-        at::convolution_backward(g, x, weight, c10::nullopt, {1, 1}, {1, 1}, {1, 1}, false, {0, 0},
-                                 1, {wants_dx, true, false});
+    const auto [stride, padding] = with.steps;
+    auto [dx, d_weight, none] = at::convolution_backward(
+        g, x, with.weight, c10::nullopt, {stride, stride}, {padding, padding}, {1, 1}, false,
+        {0, 0}, 1, {wants_dx, true, false});
     return {dx, d_weight};
   }
 };
@@ -85,9 +86,9 @@ struct DeviceLinear {
   static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
     return at::_addmm_activation(with.bias, x, with.weight.t());
   }
-  static ProductGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
+  static ProductGrads backward(const at::Tensor& g, const at::Tensor& x, const UsedWeights& with,
                                bool wants_dx) {
-    return {wants_dx ? at::mm(g, weight) : at::Tensor(), at::mm(g.t(), x)};
+    return {wants_dx ? at::mm(g, with.weight) : at::Tensor(), at::mm(g.t(), x)};
   }
 };
 
@@ -99,14 +100,15 @@ class DeviceLayer : public torch::autograd::Function<DeviceLayer<Layer>> {
                             const at::Tensor&, const UsedWeights& with) {
     auto y = Layer::forward(x, with);
     context->save_for_backward({x, with.weight, y});
+    keep_steps(context, with.steps);
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const auto saved = context->get_saved_variables();
     const auto [g, d_bias] = relu_rows_back(saved[2], grad[0]);
-    const auto [dx, d_weight] =
-        Layer::backward(g, saved[0], saved[1], context->needs_input_grad(0));
+    const auto [dx, d_weight] = Layer::backward(g, saved[0], {saved[1], {}, kept_steps(context)},
+                                                context->needs_input_grad(0));
     return {dx, d_weight.to(at::kFloat), d_bias, {}};
   }
 };
@@ -118,6 +120,15 @@ at::Tensor layer_of(const at::Tensor& x, const LayerWeights& layer, const UsedWe
 }
 
 }  // namespace
+
+void keep_steps(AutogradContext* context, ConvSteps steps) {
+  context->saved_data["steps"] = std::vector<int64_t>{steps.stride, steps.padding};
+}
+
+ConvSteps kept_steps(AutogradContext* context) {
+  const auto steps = context->saved_data["steps"].toIntVector();
+  return {steps[0], steps[1]};
+}
 
 bool wants_gradients(const at::Tensor& x, const LayerWeights& layer) {
   return at::GradMode::is_enabled() &&

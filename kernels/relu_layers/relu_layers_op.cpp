@@ -24,14 +24,16 @@ using Scalars = c10::List<std::optional<at::Scalar>>;
 using Text = std::optional<std::string_view>;
 
 // torch registers its oneDNN layers with an operation behind them for its own compiler only
-at::Tensor onednn_conv(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+at::Tensor onednn_conv(const at::Tensor& x, const UsedWeights& with) {
   static const auto op =
       c10::Dispatcher::singleton()
           .findSchemaOrThrow("mkldnn::_convolution_pointwise", "")
           .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
                             at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t,
                             std::string_view, Scalars, Text)>();
-  return op.call(x, weight, bias, {1, 1}, {1, 1}, {1, 1}, 1, "relu", Scalars(), std::nullopt);
+  const auto [stride, padding] = with.steps;
+  return op.call(x, with.weight, with.bias, {padding, padding}, {stride, stride}, {1, 1}, 1, "relu",
+                 Scalars(), std::nullopt);
 }
 
 at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& weight,
@@ -44,19 +46,20 @@ at::Tensor onednn_linear(const at::Tensor& x, const at::Tensor& weight,
   return op.call(x, weight, bias, behind, Scalars(), std::nullopt);
 }
 
-UsedWeights used(const at::Tensor& x, const LayerWeights& layer) {
+UsedWeights used(const at::Tensor& x, const LayerWeights& layer, ConvSteps steps = {}) {
   const at::ScalarType type = x.scalar_type();
-  if (type == at::kFloat) return {layer.weight, layer.bias};
+  if (type == at::kFloat) return {layer.weight, layer.bias, steps};
   if (type == at::kBFloat16 && layer.weight_low.defined())
-    return {layer.weight_low, layer.bias_low};
+    return {layer.weight_low, layer.bias_low, steps};
   // on a device fp16 too
-  return {layer.weight.to(type), layer.bias.to(type)};
+  return {layer.weight.to(type), layer.bias.to(type), steps};
 }
 
 // the same where ATen's operations find the gradients: they go through the rounding to the
 // parameters, which no rounded copy leads to
-UsedWeights used_by_aten(const at::Tensor& x, const LayerWeights& layer) {
-  return wants_gradients(x, layer) ? used(x, {layer.weight, layer.bias, {}, {}}) : used(x, layer);
+UsedWeights used_by_aten(const at::Tensor& x, const LayerWeights& layer, ConvSteps steps = {}) {
+  if (!wants_gradients(x, layer)) return used(x, layer, steps);
+  return used(x, {layer.weight, layer.bias, {}, {}}, steps);
 }
 
 // oneDNN's own kernels for bf16 begin with AVX-512
@@ -75,8 +78,11 @@ struct LayerGrads {
 };
 
 // operations of a convolution of x with its padding, or of its way back to weights or images
-int64_t conv_flops(const at::Tensor& x, const at::Tensor& weight) {
-  return 2 * x.size(0) * x.size(2) * x.size(3) * weight.numel();
+int64_t conv_flops(const at::Tensor& x, const UsedWeights& with) {
+  const at::Tensor& weight = with.weight;
+  const int64_t places =
+      with.steps.places(x.size(2), weight.size(2)) * with.steps.places(x.size(3), weight.size(3));
+  return 2 * x.size(0) * places * weight.numel();
 }
 
 struct Conv {
@@ -84,14 +90,15 @@ struct Conv {
   static constexpr const char* kBack = "conv_backward";
   static constexpr auto flops = conv_flops;
   static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
-    const auto span = trace::kernel("conv_forward", flops(x, with.weight));
-    return onednn_conv(x, with.weight, with.bias);
+    const auto span = trace::kernel("conv_forward", flops(x, with));
+    return onednn_conv(x, with);
   }
-  static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
+  static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const UsedWeights& with,
                              bool wants_dx) {
-    auto [dx, dweight, dbias] =
-        at::convolution_backward(g, x, weight, at::IntArrayRef{weight.size(0)}, {1, 1}, {1, 1},
-                                 {1, 1}, false, {0, 0}, 1, {wants_dx, true, true});
+    const auto [stride, padding] = with.steps;
+    auto [dx, dweight, dbias] = at::convolution_backward(
+        g, x, with.weight, at::IntArrayRef{with.weight.size(0)}, {stride, stride},
+        {padding, padding}, {1, 1}, false, {0, 0}, 1, {wants_dx, true, true});
     return {dx, dweight, dbias};
   }
 };
@@ -100,17 +107,17 @@ template <bool kWithRelu>
 struct Linear {
   static constexpr bool kRelu = kWithRelu;
   static constexpr const char* kBack = "linear_backward";
-  static int64_t flops(const at::Tensor& x, const at::Tensor& weight) {
-    return 2 * x.numel() * weight.size(0);
+  static int64_t flops(const at::Tensor& x, const UsedWeights& with) {
+    return 2 * x.numel() * with.weight.size(0);
   }
   static at::Tensor forward(const at::Tensor& x, const UsedWeights& with) {
-    const auto span = trace::kernel("linear_forward", flops(x, with.weight));
+    const auto span = trace::kernel("linear_forward", flops(x, with));
     return onednn_linear(x, with.weight, with.bias, kRelu ? "relu" : "none");
   }
-  static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const at::Tensor& weight,
+  static LayerGrads backward(const at::Tensor& g, const at::Tensor& x, const UsedWeights& with,
                              bool wants_dx) {
     at::Tensor dx;
-    if (wants_dx) dx = onednn_linear(g, weight.t(), {}, "none");
+    if (wants_dx) dx = onednn_linear(g, with.weight.t(), {}, "none");
     return {dx, onednn_linear(g.t(), x.t(), {}, "none"),
             g.sum(at::IntArrayRef{0}, false, at::kFloat)};
   }
@@ -124,16 +131,18 @@ class OneOperation : public torch::autograd::Function<OneOperation<Layer>> {
                             const at::Tensor&, const UsedWeights& with) {
     auto y = Layer::forward(x, with);
     context->save_for_backward({x, with.weight, Layer::kRelu ? y : at::Tensor()});
+    keep_steps(context, with.steps);
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const auto saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
+    const at::Tensor &x = saved[0], &y = saved[2];
+    const UsedWeights with{saved[1], {}, kept_steps(context)};
     const bool wants_dx = context->needs_input_grad(0);
-    const auto span = trace::kernel(Layer::kBack, (wants_dx ? 2 : 1) * Layer::flops(x, weight));
+    const auto span = trace::kernel(Layer::kBack, (wants_dx ? 2 : 1) * Layer::flops(x, with));
     const auto g = Layer::kRelu ? at::threshold_backward(grad[0], y, 0) : grad[0].contiguous();
-    const auto [dx, dweight, dbias] = Layer::backward(g, x, weight, wants_dx);
+    const auto [dx, dweight, dbias] = Layer::backward(g, x, with, wants_dx);
     return {dx, dweight.to(at::kFloat), dbias.to(at::kFloat), {}};
   }
 };
@@ -147,11 +156,16 @@ bool suits_lanes(const at::Tensor& x, const at::Tensor& weight) {
          x.size(0) >= kImageLanes && !(at::GradMode::is_enabled() && x.requires_grad());
 }
 
-// whether parameters are of a 3x3 convolution of these images
+// whether parameters are of a convolution of these images
 bool fits(const at::Tensor& x, const LayerWeights& layer) {
   const at::Tensor& weight = layer.weight;
-  return x.dim() == 4 && weight.dim() == 4 && weight.size(1) == x.size(1) && weight.size(2) == 3 &&
-         weight.size(3) == 3 && layer.bias.numel() == weight.size(0);
+  return x.dim() == 4 && weight.dim() == 4 && weight.size(1) == x.size(1) &&
+         layer.bias.numel() == weight.size(0);
+}
+
+// whether it is one that looks at every pixel through 3 x 3
+bool is_3x3(const at::Tensor& weight, ConvSteps steps) {
+  return weight.size(2) == 3 && weight.size(3) == 3 && steps.stride == 1;
 }
 
 ConvLanes lanes_shape(const at::Tensor& x, const at::Tensor& weight) {
@@ -169,7 +183,7 @@ LanesMemory lanes_memory(const ConvLanes& s, int64_t panels, const at::TensorOpt
 
 at::Tensor lanes_forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                          LanesMemory& memory) {
-  const auto span = trace::kernel("conv_lanes_forward", conv_flops(x, weight));
+  const auto span = trace::kernel("conv_lanes_forward", conv_flops(x, {weight, bias, {}}));
   const ConvLanes s = lanes_shape(x, weight);
   const int64_t B = x.size(0), last = memory.input.size(0) - 1;
   auto packed = at::empty({s.packed()}, x.options());
@@ -226,7 +240,7 @@ class FirstConv : public torch::autograd::Function<FirstConv> {
 
 // the same in ATen's words: the reference, and what runs where oneDNN does not
 at::Tensor plain_conv(const at::Tensor& x, const UsedWeights& with) {
-  return at::conv2d(x, with.weight, with.bias, 1, 1).relu_();
+  return at::conv2d(x, with.weight, with.bias, with.steps.stride, with.steps.padding).relu_();
 }
 template <bool kRelu>
 at::Tensor plain_linear(const at::Tensor& x, const UsedWeights& with) {
@@ -246,10 +260,12 @@ at::Tensor dense_layer(const at::Tensor& x, const LayerWeights& layer) {
 
 struct LayerShape {
   int64_t B, C, H, W, O;  ///< H = 0: a linear layer with C inputs
-  bool low;
+  bool low = false;
   bool relu = true;       ///< a linear layer may be without
   bool winograd = false;  ///< a convolution in fewer products
   bool views = false;     ///< its bias and what comes back are views that begin an element in
+  int64_t kernel = 3;
+  ConvSteps steps = {};
 };
 
 KernelCase make_case(const LayerShape& s, at::Device device) {
@@ -257,8 +273,8 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
   auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(s.B * s.C + s.O));
   auto x = conv ? at::randn({s.B, s.C, s.H, s.W}, gen).contiguous(at::MemoryFormat::ChannelsLast)
                 : at::randn({s.B, s.C}, gen);
-  const int64_t sums = conv ? 9 * s.C : s.C;
-  auto weight = conv ? at::randn({s.O, s.C, 3, 3}, gen) : at::randn({s.O, s.C}, gen);
+  const int64_t window = s.kernel * s.kernel, sums = conv ? window * s.C : s.C;
+  auto weight = conv ? at::randn({s.O, s.C, s.kernel, s.kernel}, gen) : at::randn({s.O, s.C}, gen);
   weight.div_(std::sqrt(double(sums)));
   auto bias = at::randn({s.O}, gen).mul_(0.1);
   // one sign an image and one an output: nothing comes near relu's kink, where neither differences
@@ -269,21 +285,26 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
     t.abs_().mul_((at::arange(t.size(0)) % 3 - 0.5).sign().view(column));
   };
   one_sign(x), one_sign(weight);
-  auto run = [low = s.low](const Tensors& in, auto&& layer) {
+  auto run = [low = s.low, steps = s.steps](const Tensors& in, auto&& layer) {
     // gradients are checked in f64, which nothing rounds
     const bool round = low && in[0].scalar_type() == at::kFloat;
     auto y = layer(round ? in[0].to(at::kBFloat16) : in[0],
-                   round ? UsedWeights{in[1].to(at::kBFloat16), in[2].to(at::kBFloat16)}
-                         : UsedWeights{in[1], in[2]});
+                   round ? UsedWeights{in[1].to(at::kBFloat16), in[2].to(at::kBFloat16), steps}
+                         : UsedWeights{in[1], in[2], steps});
     return Tensors{y.to(in[0].scalar_type())};
   };
-  const int64_t places = conv ? s.H * s.W : 1;
+  const int64_t places = conv ? s.steps.places(s.H, s.kernel) * s.steps.places(s.W, s.kernel) : 1;
   const std::string type = s.low ? " bf16" : " f32";
+  const bool plain = s.kernel == 3 && s.steps.stride == 1 && s.steps.padding == 1;
+  const std::string moves = plain ? ""
+                                  : " by " + std::to_string(s.kernel) + "/" +
+                                        std::to_string(s.steps.stride) + " in " +
+                                        std::to_string(s.steps.padding);
   return {
       .name = (conv ? (s.winograd ? "winograd " : "conv ") + std::to_string(s.C) + "x" +
                           std::to_string(s.H) + "x" + std::to_string(s.W)
                     : (s.relu ? "linear " : "linear alone ") + std::to_string(s.C)) +
-              " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type +
+              moves + " -> " + std::to_string(s.O) + " B=" + std::to_string(s.B) + type +
               (s.views ? " views" : ""),
       .inputs = {x.to(device), weight.to(device), bias.to(device)},
       .reference =
@@ -294,8 +315,8 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
             });
           },
       .fused =
-          [conv, low = s.low, relu = s.relu, winograd = s.winograd,
-           views = s.views](const Tensors& in) {
+          [conv, low = s.low, relu = s.relu, winograd = s.winograd, views = s.views,
+           steps = s.steps](const Tensors& in) {
             const auto an_element_in = [&](const at::Tensor& t) {
               if (!views) return t;
               const auto flat = t.flatten();
@@ -303,7 +324,7 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
             };
             const LayerWeights layer{in[1], an_element_in(in[2]), {}, {}};
             auto t = low ? in[0].to(at::kBFloat16) : in[0];
-            const auto y = conv   ? conv3x3_relu(t, layer, winograd)
+            const auto y = conv   ? conv_relu(t, layer, steps, winograd)
                            : relu ? linear_relu(t, layer)
                                   : linear_alone(t, layer);
             return Tensors{an_element_in(y).to(in[0].scalar_type())};
@@ -311,7 +332,7 @@ KernelCase make_case(const LayerShape& s, at::Device device) {
       // over a layer's inputs, and back over outputs or, for weights, over all places; in bf16 the
       // sums are f32's, but what is read, three times, and what is given round each by itself
       .tolerance = s.low ? Tolerance::of_sums(4, kRoundBf16)
-                         : Tolerance::of_sums(sums + std::max(9 * s.O, s.B * places)),
+                         : Tolerance::of_sums(sums + std::max(window * s.O, s.B * places)),
       .bytes = (x.numel() + weight.numel() + s.B * places * s.O) * (s.low ? 2 : 4),
       .flops = 2 * s.B * places * sums * s.O};
 }
@@ -335,24 +356,29 @@ KernelCase first_case(const LayerShape& s, at::Device device) {
 std::vector<KernelCase> relu_layers_cases(at::Device device) {
   std::vector<KernelCase> list;
   // whole panels and less, rows that are aligned and rows that are not
-  for (const LayerShape& s : {LayerShape{.B = 256, .C = 4, .H = 10, .W = 10, .O = 16, .low = false},
-                              LayerShape{.B = 21, .C = 3, .H = 5, .W = 4, .O = 12, .low = false}})
+  for (const LayerShape& s : {LayerShape{.B = 256, .C = 4, .H = 10, .W = 10, .O = 16},
+                              LayerShape{.B = 21, .C = 3, .H = 5, .W = 4, .O = 12}})
     list.push_back(first_case(s, device));
   // whole blocks of tiles and less, tiles that the image's edge cuts
-  for (const LayerShape& s : {LayerShape{.B = 3, .C = 16, .H = 5, .W = 6, .O = 32},
-                              LayerShape{.B = 1, .C = 48, .H = 3, .W = 9, .O = 16},
-                              LayerShape{.B = 5, .C = 32, .H = 11, .W = 11, .O = 64},
-                              LayerShape{.B = 64, .C = 64, .H = 11, .W = 11, .O = 64}}) {
+  for (const LayerShape& s :
+       {LayerShape{.B = 3, .C = 16, .H = 5, .W = 6, .O = 32},
+        LayerShape{.B = 1, .C = 48, .H = 3, .W = 9, .O = 16},
+        LayerShape{.B = 5, .C = 32, .H = 11, .W = 11, .O = 64},
+        LayerShape{.B = 64, .C = 64, .H = 11, .W = 11, .O = 64},
+        LayerShape{.B = 5, .C = 64, .H = 9, .W = 9, .O = 64, .steps = {1, 0}},
+        LayerShape{.B = 3, .C = 16, .H = 7, .W = 4, .O = 32, .steps = {1, 2}}}) {
     LayerShape shape = s;
-    shape.low = false, shape.winograd = true;
+    shape.winograd = true;
     list.push_back(make_case(shape, device));
   }
   // a block and a rest of it, without gradients of the images
-  list.push_back(first_case(
-      {.B = 13, .C = 16, .H = 7, .W = 6, .O = 16, .low = false, .winograd = true}, device));
+  list.push_back(first_case({.B = 13, .C = 16, .H = 7, .W = 6, .O = 16, .winograd = true}, device));
   for (bool low : {false, true})
     for (const LayerShape& s :
          {LayerShape{.B = 3, .C = 2, .H = 5, .W = 4, .O = 6},
+          LayerShape{.B = 4, .C = 4, .H = 36, .W = 37, .O = 32, .kernel = 8, .steps = {4, 0}},
+          LayerShape{.B = 4, .C = 32, .H = 12, .W = 11, .O = 64, .kernel = 4, .steps = {2, 1}},
+          LayerShape{.B = 3, .C = 8, .H = 9, .W = 9, .O = 16, .kernel = 5, .steps = {1, 2}},
           LayerShape{.B = 4, .C = 2, .H = 11, .W = 11, .O = 32},
           LayerShape{.B = 4, .C = 32, .H = 11, .W = 11, .O = 64},
           LayerShape{.B = 4, .C = 64, .H = 11, .W = 11, .O = 64},
@@ -368,27 +394,30 @@ std::vector<KernelCase> relu_layers_cases(at::Device device) {
 
 }  // namespace
 
-at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd) {
+at::Tensor conv_relu(const at::Tensor& x, const LayerWeights& layer, ConvSteps steps,
+                     bool winograd) {
   // what does not fit together is for a library to refuse
   if (fits(x, layer) && suits_device_layers(x, layer.weight.size(0)))
-    return device_conv_relu(x.contiguous(at::MemoryFormat::ChannelsLast), layer, used(x, layer));
+    return device_conv_relu(x.contiguous(at::MemoryFormat::ChannelsLast), layer,
+                            used(x, layer, steps));
   const bool ours = x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
-                    !AtenOnly::on() && fits(x, layer);
+                    !AtenOnly::on() && fits(x, layer) && is_3x3(layer.weight, steps);
   if (ours && winograd &&
-      suits_winograd({x.size(0), x.size(2), x.size(3), x.size(1), layer.weight.size(0)}))
-    return winograd_conv_relu(x, layer.weight, layer.bias);
-  if (ours && suits_lanes(x, layer.weight)) {
+      suits_winograd(
+          {x.size(0), x.size(2), x.size(3), x.size(1), layer.weight.size(0), steps.padding}))
+    return winograd_conv_relu(x, layer.weight, layer.bias, steps.padding);
+  if (ours && steps.padding == 1 && suits_lanes(x, layer.weight)) {
     const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
     const auto weight = layer.weight.contiguous(), bias = layer.bias.contiguous();
     if (wants_gradients(x, layer)) return FirstConv::apply(image, weight, bias);
     auto memory = lanes_memory(lanes_shape(image, weight), 1, image.options());
     return lanes_forward(image, weight, bias, memory);
   }
-  if (!onednn_has(x)) return plain_conv(x, used_by_aten(x, layer));
+  if (!onednn_has(x)) return plain_conv(x, used_by_aten(x, layer, steps));
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   if (wants_gradients(x, layer))
-    return OneOperation<Conv>::apply(image, layer.weight, layer.bias, used(x, layer));
-  return Conv::forward(image, used(x, layer));
+    return OneOperation<Conv>::apply(image, layer.weight, layer.bias, used(x, layer, steps));
+  return Conv::forward(image, used(x, layer, steps));
 }
 
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {
@@ -405,7 +434,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight) {
 
 namespace kernels::relu_layers {
 KernelEntry entry() {
-  return {"relu_layers", "3x3 convolutions and dense layers with their ReLU, in f32 and bf16",
+  return {"relu_layers", "convolutions and dense layers with their ReLU, in f32 and bf16",
           relu_layers_cases};
 }
 }  // namespace kernels::relu_layers

@@ -11,16 +11,28 @@ namespace maglev {
 
 /// A layer's parameters. Gradients go to the f32 ones, whatever the layer computes in.
 struct LayerWeights {
-  at::Tensor weight, bias;          ///< f32; [O, C, 3, 3] or [O, F], and [O]
+  at::Tensor weight, bias;          ///< f32; [O, C, K, K] or [O, F], and [O]
   at::Tensor weight_low, bias_low;  ///< bf16 copies; undefined where nothing computes in bf16
 };
 
-/// relu of a 3x3 convolution with padding 1. x [B, C, H, W], channels-last; bf16 computes with the
-/// bf16 copies and sums in f32. Returns [B, O, H, W] of x's dtype, channels-last. Layers that suit
-/// are computed in tiles (winograd_op.h) unless `winograd` is off; of the others a first one of up
-/// to 16 outputs has its images in lanes (conv_lanes.h). On a CPU an image's result does not depend
-/// on the images around it, from 16 on.
-at::Tensor conv3x3_relu(const at::Tensor& x, const LayerWeights& layer, bool winograd = true);
+/// How a convolution's window moves over images.
+struct ConvSteps {
+  int64_t stride = 1, padding = 1;
+
+  /// Places of a side, for a window of so many pixels; 0: none.
+  int64_t places(int64_t side, int64_t kernel) const {
+    const int64_t free = side + 2 * padding - kernel;
+    return free < 0 ? 0 : free / stride + 1;
+  }
+};
+
+/// relu of a convolution. x [B, C, H, W], channels-last; bf16 computes with the bf16 copies and sums
+/// in f32. Returns [B, O, places of H, places of W] of x's dtype, channels-last. 3x3 layers of
+/// stride 1 that suit are computed in tiles (winograd_op.h) unless `winograd` is off; of the others
+/// a first one of up to 16 outputs with padding 1 has its images in lanes (conv_lanes.h). On a CPU
+/// an image's result does not depend on the images around it, from 16 on.
+at::Tensor conv_relu(const at::Tensor& x, const LayerWeights& layer, ConvSteps steps = {},
+                     bool winograd = true);
 
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
 /// row's result does not depend on the rows around it, from two rows on.

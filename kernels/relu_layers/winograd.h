@@ -1,5 +1,5 @@
 #pragma once
-// 3 x 3 convolutions with padding 1, their bias and ReLU, by Winograd's minimal filtering F(4 x 4,
+// 3 x 3 convolutions, padded or not, their bias and ReLU, by Winograd's minimal filtering F(4 x 4,
 // 3 x 3) (Lavin and Gray 2015, arXiv:1509.09308, 4.3): a tile of 4 x 4 places takes 36 products a
 // channel and output instead of 144. Channels-last, in f32.
 //
@@ -18,9 +18,13 @@ namespace maglev {
 
 struct Winograd {
   int64_t images, height, width, channels, outs;  ///< channels and outs multiples of kWinogradStep
+  int64_t padding = 1;                            ///< 0 to 2, and no side of the outputs below 1
 
-  int64_t tiles_across() const { return (width + 3) / 4; }
-  int64_t tiles() const { return images * ((height + 3) / 4) * tiles_across(); }
+  int64_t made_height() const { return height + 2 * padding - 2; }
+  int64_t made_width() const { return width + 2 * padding - 2; }
+  int64_t tiles_across() const { return (made_width() + 3) / 4; }
+  int64_t tiles_down() const { return (made_height() + 3) / 4; }
+  int64_t tiles() const { return images * tiles_down() * tiles_across(); }
   /// Operations of the product in the middle, of one way: forward, or back to weights or images.
   int64_t flops() const;
   /// Floats that forward and backward work in; they want 64 bytes' alignment.
@@ -34,7 +38,7 @@ struct WinogradForward {
   const float* weight;  ///< [3, 3, channels, outs]
   const float* bias;    ///< [outs]
   const float* x;       ///< [images, height, width, channels]
-  float* y;             ///< [images, height, width, outs], written
+  float* y;             ///< [images, made_height, made_width, outs], written
   float* scratch;
 };
 /// An image's outputs do not depend on the images around it.

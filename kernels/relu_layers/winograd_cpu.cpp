@@ -34,22 +34,25 @@ namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Where kSide x kSide places of a tile lie in [images, height, width, features]; those outside of
-/// the image are `outside`.
+/// Where kSide x kSide places of a tile lie in what it sees, or makes, [images, height, width,
+/// features]; those outside of the image are `outside`.
 template <int kSide, class Float>
 struct TilePlaces {
   Float* place[kSide][kSide];
 
   TilePlaces(const Winograd& s, int64_t tile, int64_t features, Float* images, Float* outside) {
-    const int64_t across = s.tiles_across(), down = s.tiles() / s.images / across;
-    const int64_t image = tile / (down * across), margin = (kSide - kMade) / 2;
+    constexpr bool kSees = kSide == kSeen;
+    const int64_t height = kSees ? s.height : s.made_height();
+    const int64_t width = kSees ? s.width : s.made_width(), margin = kSees ? s.padding : 0;
+    const int64_t across = s.tiles_across(), down = s.tiles_down();
+    const int64_t image = tile / (down * across);
     const int64_t top = tile / across % down * kMade - margin;
     const int64_t left = tile % across * kMade - margin;
     for (int64_t i = 0; i < kSide; ++i)
       for (int64_t j = 0; j < kSide; ++j) {
         const int64_t y = top + i, x = left + j;
-        const bool within = y >= 0 && y < s.height && x >= 0 && x < s.width;
-        place[i][j] = within ? images + ((image * s.height + y) * s.width + x) * features : outside;
+        const bool within = y >= 0 && y < height && x >= 0 && x < width;
+        place[i][j] = within ? images + ((image * height + y) * width + x) * features : outside;
       }
   }
 };

@@ -10,15 +10,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-Winograd winograd_shape(const at::Tensor& x, const at::Tensor& weight) {
-  return {x.size(0), x.size(2), x.size(3), x.size(1), weight.size(0)};
+Winograd winograd_shape(const at::Tensor& x, const at::Tensor& weight, int64_t padding) {
+  return {x.size(0), x.size(2), x.size(3), x.size(1), weight.size(0), padding};
 }
 
 at::Tensor winograd_forward_of(const at::Tensor& x, const at::Tensor& weight,
-                               const at::Tensor& bias) {
-  const Winograd s = winograd_shape(x, weight);
-  auto y =
-      at::empty({s.images, s.outs, s.height, s.width}, x.options(), at::MemoryFormat::ChannelsLast);
+                               const at::Tensor& bias, int64_t padding) {
+  const Winograd s = winograd_shape(x, weight, padding);
+  auto y = at::empty({s.images, s.outs, s.made_height(), s.made_width()}, x.options(),
+                     at::MemoryFormat::ChannelsLast);
   const auto by_place = weight.permute({2, 3, 1, 0}).contiguous();
   auto scratch = at::empty({s.forward_scratch()}, x.options());
   winograd_forward_cpu({.shape = s,
@@ -33,16 +33,17 @@ at::Tensor winograd_forward_of(const at::Tensor& x, const at::Tensor& weight,
 class WinogradConv : public torch::autograd::Function<WinogradConv> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) {
-    auto y = winograd_forward_of(x, weight, bias);
+                            const at::Tensor& bias, int64_t padding) {
+    auto y = winograd_forward_of(x, weight, bias, padding);
     context->save_for_backward({x, weight, y});
+    context->saved_data["padding"] = padding;
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grad) {
     const auto saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1], &y = saved[2];
-    const Winograd s = winograd_shape(x, weight);
+    const Winograd s = winograd_shape(x, weight, context->saved_data["padding"].toInt());
     const auto dy = grad[0].contiguous(at::MemoryFormat::ChannelsLast);
     const bool wants_dx = context->needs_input_grad(0);
     const auto by_place = wants_dx ? weight.permute({2, 3, 0, 1}).contiguous() : at::Tensor();
@@ -59,7 +60,7 @@ class WinogradConv : public torch::autograd::Function<WinogradConv> {
                            .d_bias = d_bias.data_ptr<float>(),
                            .dx = wants_dx ? dx.data_ptr<float>() : nullptr,
                            .scratch = scratch.data_ptr<float>()});
-    return {dx, d_weight.permute({3, 2, 0, 1}).contiguous(), d_bias};
+    return {dx, d_weight.permute({3, 2, 0, 1}).contiguous(), d_bias, {}};
   }
 };
 
@@ -70,11 +71,15 @@ bool suits_winograd(const Winograd& layer) {
   // beyond these, measured, one image takes up to 7 times as long as with a library
   constexpr int64_t kMostWeights = 256 * 256;
   if (layer.channels * layer.outs > kMostWeights) return false;
+  if (layer.padding < 0 || layer.padding > 2) return false;
+  if (layer.made_height() < 1 || layer.made_width() < 1) return false;
   // products a channel and output: here, and of a library that leaves out the padding, which reaches
   // more of the peak
-  const Winograd one{1, layer.height, layer.width, layer.channels, layer.outs};
-  const int64_t here = 36 * one.tiles(), direct = (3 * one.height - 2) * (3 * one.width - 2);
-  return 10 * here < 8 * direct;
+  Winograd one = layer;
+  one.images = 1;
+  const auto within = [&](int64_t made) { return 3 * made - one.padding * (one.padding + 1); };
+  const int64_t here = 36 * one.tiles();
+  return 10 * here < 8 * within(one.made_height()) * within(one.made_width());
 }
 
 int64_t winograd_scratch(const Winograd& layer) {
@@ -82,14 +87,14 @@ int64_t winograd_scratch(const Winograd& layer) {
   return layer.backward_scratch() + 3 * 9 * layer.channels * layer.outs;
 }
 
-at::Tensor winograd_conv_relu(const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& bias) {
+at::Tensor winograd_conv_relu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                              int64_t padding) {
   const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
   const auto added = bias.contiguous();
   const bool gradients = at::GradMode::is_enabled() &&
                          (x.requires_grad() || weight.requires_grad() || bias.requires_grad());
-  if (gradients) return WinogradConv::apply(image, weight, added);
-  return winograd_forward_of(image, weight, added);
+  if (gradients) return WinogradConv::apply(image, weight, added, padding);
+  return winograd_forward_of(image, weight, added, padding);
 }
 
 }  // namespace maglev

@@ -13,9 +13,10 @@ bool suits_winograd(const Winograd& layer);
 /// Numbers it works in on a thread, there and back, whatever the images.
 int64_t winograd_scratch(const Winograd& layer);
 
-/// relu of a 3x3 convolution with padding 1 (winograd.h). x [B, C, H, W], weight [O, C, 3, 3], bias
-/// [O], f32; returns [B, O, H, W], channels-last. With gradients, where they are asked for.
-at::Tensor winograd_conv_relu(const at::Tensor& x, const at::Tensor& weight,
-                              const at::Tensor& bias);
+/// relu of a 3x3 convolution with `padding` 0 to 2 (winograd.h). x [B, C, H, W], weight [O, C, 3, 3],
+/// bias [O], f32; returns [B, O, H + 2 padding - 2, W + 2 padding - 2], channels-last. With
+/// gradients, where they are asked for.
+at::Tensor winograd_conv_relu(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                              int64_t padding = 1);
 
 }  // namespace maglev

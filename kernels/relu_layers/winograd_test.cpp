@@ -53,19 +53,36 @@ TEST(Winograd, is_right_for_images_that_a_tile_is_larger_than) {
   }
 }
 
+TEST(Winograd, is_right_for_images_without_padding_and_with_more) {
+  for (const int64_t padding : {0, 2})
+    for (const auto& [height, width] : {std::pair{3, 3}, {3, 9}, {7, 5}, {9, 9}}) {
+      auto [x, weight, bias] = layer_of(3, 16, 9, 32);
+      x = x.narrow(2, 0, height).narrow(3, 0, width).contiguous();
+      const auto tiles = winograd_conv_relu(x, weight, bias, padding);
+      const auto direct = at::conv2d(x, weight, bias, 1, padding).relu();
+      ASSERT_EQ(tiles.sizes(), direct.sizes());
+      EXPECT_TRUE(at::allclose(tiles, direct, 1e-4, 1e-4))
+          << height << " x " << width << ", padding " << padding;
+    }
+}
+
 TEST(Winograd, acting_computes_what_learning_does) {
   // few outputs of many images, which without gradients would suit lanes
   const auto [x, weight, bias] = layer_of(32, 32, 10, 16);
   const LayerWeights layer{weight.clone().requires_grad_(), bias, {}, {}};
-  const auto learning = conv3x3_relu(x, layer);
+  const auto learning = conv_relu(x, layer);
   EXPECT_TRUE(learning.requires_grad());
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(conv3x3_relu(x, layer), learning));
+  EXPECT_TRUE(at::equal(conv_relu(x, layer), learning));
 }
 
 TEST(Winograd, is_for_layers_that_it_is_faster_for) {
   EXPECT_TRUE(suits_winograd({1, 11, 11, 64, 64}));
   EXPECT_TRUE(suits_winograd({1, 3, 3, 64, 64}));
+  EXPECT_TRUE(suits_winograd({1, 9, 9, 64, 64, 0})) << "the third of those for pictures";
+  EXPECT_FALSE(suits_winograd({1, 3, 3, 64, 64, 0})) << "one place";
+  EXPECT_FALSE(suits_winograd({1, 2, 9, 64, 64, 0})) << "no place";
+  EXPECT_FALSE(suits_winograd({1, 9, 9, 64, 64, 3})) << "padding";
   EXPECT_FALSE(suits_winograd({1, 11, 11, 64, 60})) << "outputs";
   EXPECT_FALSE(suits_winograd({1, 1, 9, 64, 64})) << "tiles outside of the image";
   EXPECT_FALSE(suits_winograd({64, 5, 5, 64, 64})) << "tiles outside of the image";
@@ -75,12 +92,12 @@ TEST(Winograd, is_for_layers_that_it_is_faster_for) {
 TEST(Winograd, leaves_to_a_library_what_does_not_fit_together) {
   const auto [x, weight, bias] = layer_of(2, 32, 8, 32);
   const auto narrow = weight.narrow(1, 0, 16).contiguous();
-  EXPECT_ANY_THROW(conv3x3_relu(x, {narrow, bias, {}, {}}));
-  EXPECT_ANY_THROW(conv3x3_relu(x, {weight, bias.narrow(0, 0, 16), {}, {}}));
+  EXPECT_ANY_THROW(conv_relu(x, {narrow, bias, {}, {}}));
+  EXPECT_ANY_THROW(conv_relu(x, {weight, bias.narrow(0, 0, 16), {}, {}}));
   // a bias with gaps is read where it lies
   const auto gaps = at::randn({64}).slice(0, 0, 64, 2);
-  EXPECT_TRUE(at::equal(conv3x3_relu(x, {weight, gaps, {}, {}}),
-                        conv3x3_relu(x, {weight, gaps.clone(), {}, {}})));
+  EXPECT_TRUE(at::equal(conv_relu(x, {weight, gaps, {}, {}}),
+                        conv_relu(x, {weight, gaps.clone(), {}, {}})));
 }
 
 TEST(Winograd, what_is_no_number_stays_none) {
@@ -99,7 +116,7 @@ TEST(ReluLayers, are_named_in_a_trace_on_both_ways) {
     return span_names([&] {
       const auto x = made.x.clone().requires_grad_(images_learn);
       const LayerWeights layer{made.weight.clone().requires_grad_(), made.bias, {}, {}};
-      const auto y = made.x.dim() == 4 ? conv3x3_relu(x, layer, winograd) : linear_relu(x, layer);
+      const auto y = made.x.dim() == 4 ? conv_relu(x, layer, {}, winograd) : linear_relu(x, layer);
       y.sum().backward();
     });
   };

@@ -17,17 +17,12 @@ namespace maglev::networks::cnn {
 
 namespace {
 
-/// What a convolution sees of an image, and how far the next place is. Padding is (kernel - 1) / 2,
-/// so that with stride 1 and an odd kernel an image keeps its size.
+/// What a convolution sees of an image, and how far the next place is.
 struct Window {
-  int64_t kernel = 3, stride = 1;
+  int64_t kernel = 3;
+  ConvSteps steps = {};
 
-  int64_t padding() const { return (kernel - 1) / 2; }
-  int64_t places(int64_t side) const {
-    const int64_t free = side + 2 * padding() - kernel;
-    return free < 0 ? 0 : free / stride + 1;
-  }
-  bool plain() const { return kernel == 3 && stride == 1; }
+  int64_t places(int64_t side) const { return steps.places(side, kernel); }
 };
 
 struct Size {
@@ -36,27 +31,31 @@ struct Size {
   int64_t pixels() const { return height * width; }
 };
 
-/// What three layers see pictures with (Mnih et al., "Human-level control through deep
-/// reinforcement learning", 2015).
-constexpr std::array<Window, 3> kForPictures{{{8, 4}, {4, 2}, {3, 1}}};
+/// Kernels and strides with which three layers see pictures (Mnih et al., "Human-level control
+/// through deep reinforcement learning", 2015, there without padding).
+constexpr std::array<Window, 3> kForPictures{{{8, {.stride = 4}}, {4, {.stride = 2}}, {3, {}}}};
 constexpr int64_t kPictureSide = 36;
 
 struct Options {
   std::vector<int64_t> channels = {32, 64, 64};
-  std::vector<int64_t> kernels = {}, strides = {};
+  std::vector<int64_t> kernels = {}, strides = {}, paddings = {};
   bool fused_layers = true;  ///< relu layers by kernels/relu_layers; false: ATen's
   bool winograd = true;      ///< f32 3x3 convolutions in tiles; false: oneDNN's
 
   void describe(OptionTable& t) {
     t.add("channels", channels, "convolution layers", {.min = 1, .max = 4096, .unit = "channels"});
     t.add("kernels", kernels,
-          "pixels a side that each sees, padded by half of them; empty: 3 each, and where strides "
-          "are empty too, for three layers on pictures of 36 pixels a side and more, 8, 4 and 3",
+          "pixels a side that each sees; empty: 3 each, and where strides are empty too, for three "
+          "layers on pictures of 36 pixels a side and more, 8, 4 and 3",
           {.min = 1, .max = 64, .unit = "pixels"});
     t.add("strides", strides,
           "pixels from one place to the next, of each; empty: 1 each, beside kernels of 8, 4 and 3 "
           "that nobody gave 4, 2 and 1",
           {.min = 1, .max = 64, .unit = "pixels"});
+    t.add("paddings", paddings,
+          "zeros around what each sees; empty: (kernel - 1) / 2 each, with which kernels of odd "
+          "numbers and stride 1 keep an image's size",
+          {.min = 0, .max = 63, .unit = "pixels"});
     t.add("fused_layers", fused_layers, "layers with relu as one operation instead of ATen's two",
           {.free = true});
     t.add("winograd", winograd,
@@ -69,22 +68,23 @@ struct Options {
   /// Of each layer; cells of a grid are no `pictures`. Throws Error where a list is of another number
   /// of layers.
   std::vector<Window> windows(Size image, bool pictures) const {
+    std::vector<Window> windows(channels.size());
     const bool none_given = kernels.empty() && strides.empty();
     if (none_given && pictures && channels.size() == kForPictures.size() &&
         std::min(image.height, image.width) >= kPictureSide)
-      return {kForPictures.begin(), kForPictures.end()};
-    std::vector<Window> windows(channels.size());
-    const auto take = [&](const char* name, const std::vector<int64_t>& list,
-                          int64_t Window::*member) {
+      windows.assign(kForPictures.begin(), kForPictures.end());
+    const auto take = [&](const char* name, const std::vector<int64_t>& list, auto&& put) {
       if (list.empty()) return;
       if (list.size() != windows.size())
         throw Error("[network] network.cnn." + std::string(name) +
                     " must name one for each of the " + std::to_string(windows.size()) +
                     " layers of network.cnn.channels, got " + std::to_string(list.size()));
-      for (size_t i = 0; i < list.size(); ++i) windows[i].*member = list[i];
+      for (size_t i = 0; i < list.size(); ++i) put(windows[i], list[i]);
     };
-    take("kernels", kernels, &Window::kernel);
-    take("strides", strides, &Window::stride);
+    take("kernels", kernels, [](Window& w, int64_t kernel) { w.kernel = kernel; });
+    take("strides", strides, [](Window& w, int64_t stride) { w.steps.stride = stride; });
+    for (Window& w : windows) w.steps.padding = (w.kernel - 1) / 2;
+    take("paddings", paddings, [](Window& w, int64_t padding) { w.steps.padding = padding; });
     return windows;
   }
 };
@@ -99,7 +99,7 @@ class ConvTrunk : public Trunk {
         context.spec.observations, [](const ObsColumn& column) { return column.cells.bits > 0; });
     windows_ = own.windows({shape.height, shape.width}, pictures);
     every_pixel_ =
-        std::ranges::all_of(windows_, [](const Window& window) { return window.stride == 1; });
+        std::ranges::all_of(windows_, [](const Window& w) { return w.steps.stride == 1; });
     fused_ = own.fused_layers && options.activation == HiddenActivation::relu;
     winograd_ = fused_ && own.winograd && !low_ && !context.on_cuda;
     const auto add = [&](std::vector<LayerWeights>& to, const char* name,
@@ -116,8 +116,8 @@ class ConvTrunk : public Trunk {
       seen.height = window.places(seen.height), seen.width = window.places(seen.width);
       if (seen.height < 1 || seen.width < 1)
         throw Error("[network] layer " + std::to_string(i + 1) +
-                    " of network.cnn leaves nothing of the image: smaller kernels or strides, or "
-                    "fewer layers");
+                    " of network.cnn leaves nothing of the image: smaller kernels or strides, "
+                    "paddings, or fewer layers");
       sizes_.push_back({seen.height, seen.width});
     }
     features_ = seen.elements();
@@ -155,8 +155,14 @@ class ConvTrunk : public Trunk {
       const bool first = i == 0;
       cost.convolved += out;
       if (first) cost.seen = in;
-      const Winograd layer{1, sizes_[i].height, sizes_[i].width, weight.size(1), weight.size(0)};
-      const bool tiles = winograd_ && windows_[i].plain() && suits_winograd(layer);
+      const Winograd layer{1,
+                           sizes_[i].height,
+                           sizes_[i].width,
+                           weight.size(1),
+                           weight.size(0),
+                           windows_[i].steps.padding};
+      const bool tiles = winograd_ && windows_[i].kernel == 3 && windows_[i].steps.stride == 1 &&
+                         suits_winograd(layer);
       if (tiles) cost.scratch = std::max(cost.scratch, winograd_scratch(layer));
       // a library's layer goes back from gradients that ReLU has masked by itself
       cost.passing = std::max(cost.passing, out * (tiles ? 1 : 2) + (first ? 0 : in));
@@ -215,12 +221,11 @@ class ConvTrunk : public Trunk {
  private:
   at::Tensor in(const at::Tensor& weight) const { return low_ ? weight.to(at::kBFloat16) : weight; }
 
-  // our kernel has one window, ATen every
   at::Tensor convolved(const at::Tensor& x, const LayerWeights& layer, const Window& window) const {
-    if (fused_ && window.plain()) return conv3x3_relu(x, layer, winograd_);
-    return activate(
-        at::conv2d(x, in(layer.weight), in(layer.bias), window.stride, window.padding()),
-        nonlinearity_);
+    if (fused_) return conv_relu(x, layer, window.steps, winograd_);
+    const auto [stride, padding] = window.steps;
+    return activate(at::conv2d(x, in(layer.weight), in(layer.bias), stride, padding),
+                    nonlinearity_);
   }
 
   at::Tensor connected(const at::Tensor& x, const LayerWeights& layer) const {

@@ -45,6 +45,10 @@ KINDS = {
         [*PPO, "ppo.network.cnn.channels=[16,32]", "ppo.network.cnn.kernels=[8,4]", "ppo.network.cnn.strides=[4,2]"],
         *("cartpole_pixels", {"image"}, {"log_probs", "value"}),
     ),
+    "pictures_unpadded": (
+        [*PPO, "ppo.network.activation=relu", "ppo.network.hidden=[32]", "ppo.network.cnn.channels=[8,16,16]", "ppo.network.cnn.paddings=[0,0,0]"],
+        *("cartpole_pixels", {"image"}, {"log_probs", "value"}),
+    ),
     "image_relu": (
         [*PPO, "ppo.network.activation=relu", "ppo.network.cnn.channels=[16]"],
         *("minatar_breakout", {"image"}, {"log_probs", "value"}),
