@@ -19,6 +19,8 @@ GOODHART_SIDE, GOODHART_CHANNELS, GOODHART_ACTIONS, GOODHART_CRITIC = 11, 2, 8, 
 # minatar's breakout: 10 x 10 cells in 4 planes, 6 actions
 BREAKOUT_SIDE, BREAKOUT_PLANES, BREAKOUT_ACTIONS = 10, 4, 6
 KERNEL = 3 * 3
+# atari's breakout: 84 x 84 in 4 pictures, 4 actions
+ATARI_SIDE, ATARI_STACK, ATARI_ACTIONS = 84, 4, 4
 
 
 def layers(*widths: int) -> int:
@@ -42,6 +44,16 @@ def forward_macs(env: str, config: dict) -> int:
         cells = BREAKOUT_SIDE**2
         macs = layers(*channels) * KERNEL * cells
         return macs + layers(channels[-1] * cells, *hidden, BREAKOUT_ACTIONS + 1)
+    if env == "atari" and network["kind"] == "cnn" and network["shared"] and not critic:
+        macs, side, seen = 0, ATARI_SIDE, ATARI_STACK
+        cnn = network["cnn"]
+        for out, kernel, stride, padding in zip(
+            *(map(int, cnn[name]) for name in ("channels", "kernels", "strides", "paddings"))
+        ):
+            side = (side + 2 * padding - kernel) // stride + 1
+            macs += side**2 * out * kernel**2 * seen
+            seen = out
+        return macs + layers(seen * side**2, *hidden, ATARI_ACTIONS + 1)
     if env in VECTORS and not network["shared"] and network["kind"] in ("auto", "mlp"):
         observations, outputs = VECTORS[env]
         if not config["env"].get("velocities", True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,7 +55,10 @@ GYMNASIUM = {
     "pendulum": "Pendulum-v1",
     "minatar_breakout": "minatar_breakout",
     "gymnasium": "CartPole-v1",
+    "atari": "BreakoutNoFrameskip-v4",
 }
+# what of Python's is one of ours
+OURS = {"atari": "gymnasium"}
 
 
 def updates_of(options, speed: float, rows: int) -> int:
@@ -121,7 +125,7 @@ def peers_of(
         python_peer("cleanrl", "", "cleanrl_ppo.py", "--source", options.cleanrl)
 
     def only_vectors():
-        if env == "minatar_breakout":
+        if env in ("minatar_breakout", "atari"):
             raise Unavailable("is measured on vectors")
 
     def torchrl():
@@ -236,7 +240,7 @@ def ppo(options, case: str, env: str, shape: Shape, more: tuple = (), only: tupl
     """Our PPO and the peers', of `only` where any are named, with the same settings."""
     options.say(case)
     words = [
-        *("ppo", env, "--bare", *more),
+        *("ppo", OURS.get(env, env), "--bare", *more),
         f"env.count={shape.count}",
         f"ppo.rollout={shape.rollout}",
         f"ppo.minibatch={shape.minibatch}",
@@ -279,6 +283,17 @@ def pendulum_ppo_1024x32(options) -> list:
 def gymnasium_ppo_8x128(options) -> list:
     """Python's CartPole on both sides."""
     return ppo(options, "gymnasium_ppo_8x128", "gymnasium", SMALL)
+
+
+def atari_ppo_8x128(options) -> list:
+    """Breakout by examples/python/atari.py and configs/ppo/atari.yaml at a constant rate, values not clipped, in the peers'
+    Python."""
+    folders = [str(HOME / "examples" / "python"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    proven = HOME / "configs" / "ppo" / "atari.yaml"
+    more = ("--config", proven, "env.id=atari:Game", f"env.python={PEER_PYTHON}")
+    more += ("ppo.lr_end=1", "ppo.value_clip=0")
+    return ppo(options, "atari_ppo_8x128", "atari", SMALL, more, ("stable-baselines3", "cleanrl"))
 
 
 def minatar_ppo_256x32(options) -> list:

@@ -48,6 +48,7 @@ CASES = {
         ppo_cases.pendulum_ppo_8x128,
         ppo_cases.pendulum_ppo_1024x32,
         ppo_cases.minatar_ppo_256x32,
+        ppo_cases.atari_ppo_8x128,
         ppo_cases.gymnasium_ppo_8x128,
         ppo_cases.goodhart_ppo,
         tdmpc2_cases.tdmpc2_plan,

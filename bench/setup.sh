@@ -32,6 +32,8 @@ pip install "$(pinned Box2D)" "$(pinned gymnasium)" numpy ||
   lacks hockey "pip could not install $(pinned Box2D) (log: $log)"
 pip install "$(pinned minatar)" numpy ||
   lacks minatar "pip could not install $(pinned minatar) (log: $log)"
+pip install "$(pinned ale-py)" "$(pinned opencv-python-headless)" numpy ||
+  lacks ale-py "pip could not install $(pinned ale-py) (log: $log)"
 pip install "$(pinned mujoco)" "$(pinned dm_control)" ||
   lacks dm_control "pip could not install $(pinned dm_control) (log: $log)"
 pip install "$(pinned tyro)" || lacks cleanrl "pip could not install $(pinned tyro) (log: $log)"

@@ -5,8 +5,9 @@
 DIR holds a checkout of CleanRL. The script runs as it is, but on MinAtar, where its Agent of vectors
 gives way to one of the run's convolutional network. Around it: its TensorBoard writer is
 replaced by one that only notes when each update ended (so its log costs nothing here), the wrappers
-that normalise observations and rewards do nothing (ours has them off), and TransformObservation
-gets the argument that Gymnasium 1.x asks for. Prints one JSON object.
+that normalise observations and rewards do nothing (ours has them off), TransformObservation gets the
+argument that Gymnasium 1.x asks for, and of Atari's its wrappers are found by their older names.
+Prints one JSON object.
 """
 
 import ast
@@ -26,6 +27,7 @@ SCRIPTS = {
     "CartPole-v1": "ppo.py",
     "Pendulum-v1": "ppo_continuous_action.py",
     "minatar_breakout": "ppo.py",
+    "BreakoutNoFrameskip-v4": "ppo_atari.py",
 }
 UPDATE_ENDED = "charts/SPS"
 
@@ -108,7 +110,14 @@ def main():
     run_settings.constant_rates(config, "cleanrl")
     ours, rows = config["ppo"], run_settings.rows_of(config)
     agent = None
-    if ours["network"]["kind"] == "cnn":
+    if arguments.env.endswith("NoFrameskip-v4"):
+        run_settings.expect_atari(config, "cleanrl")
+        run_settings.register_atari()
+        # the script's own wrappers, and Gymnasium's by their older names
+        sys.path.insert(0, str(arguments.source))
+        gymnasium.wrappers.GrayScaleObservation = gymnasium.wrappers.GrayscaleObservation
+        gymnasium.wrappers.FrameStack = gymnasium.wrappers.FrameStackObservation
+    elif ours["network"]["kind"] == "cnn":
         agent = cnn_agent(config)
     elif [int(h) for h in ours["network"]["hidden"]] != [64, 64]:
         raise SystemExit("[cleanrl] its network is 64-64 tanh")

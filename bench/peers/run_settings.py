@@ -57,6 +57,23 @@ def read(path: str, peer: str, has: tuple = ()) -> dict:
     return config
 
 
+def register_atari():
+    import ale_py
+    import gymnasium
+
+    gymnasium.register_envs(ale_py)
+
+
+def expect_atari(config: dict, peer: str):
+    """Ends the program when the network is another than the published one, which peers have for Atari."""
+    network = config["ppo"]["network"]
+    cnn = network["cnn"]
+    layers = [list(map(int, cnn[name])) for name in ("channels", "kernels", "strides", "paddings")]
+    published = [[32, 64, 64], [8, 4, 3], [4, 2, 1], [0, 0, 0]]
+    if layers != published or [int(h) for h in network["hidden"]] != [512]:
+        raise SystemExit(f"[{peer}] the network is not the published one of Atari")
+
+
 def constant_rates(config: dict, peer: str):
     """Ends the program when a schedule is set that the peer's script does not map."""
     for name in ("lr_end", "clip_end"):

@@ -17,18 +17,25 @@ import run_settings
 import stable_baselines3
 import torch
 from stable_baselines3 import PPO
-from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.vec_env import VecNormalize
+from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
 
 EVALUATION_SEED = 1_000_003
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 
 
-def network_of(config: dict) -> dict:
+def is_atari(env_name: str) -> bool:
+    return "NoFrameskip" in env_name
+
+
+def network_of(config: dict, env_name: str) -> dict:
     """What SB3 is told of the networks: two of the run's layers, or one cnn before both heads."""
     network = config["ppo"]["network"]
+    if is_atari(env_name):
+        run_settings.expect_atari(config, "sb3")
+        return {}  # its own is the published one
     if network["kind"] != "cnn":
         return {
             "net_arch": [int(h) for h in network["hidden"]],
@@ -63,16 +70,19 @@ class WithoutVelocities(gymnasium.ObservationWrapper):
 def environments(config: dict, env_name: str, count: int, seed: int):
     if env_name.startswith("minatar_"):
         import minatar_gym  # noqa: F401, registers it
+    if is_atari(env_name):
+        run_settings.register_atari()
+        return VecFrameStack(make_atari_env(env_name, n_envs=count, seed=seed), n_stack=4)
     seen = config["env"].get("velocities", True)
     wrapper = None if seen else WithoutVelocities
     return make_vec_env(env_name, n_envs=count, seed=seed, wrapper_class=wrapper)
 
 
-def algorithm_of(config: dict) -> tuple:
+def algorithm_of(config: dict, env_name: str) -> tuple:
     """Its class, policy and what the policy is told beside the layers."""
     units = int(config["ppo"]["network"]["memory"])
     if units == 0:
-        return PPO, "MlpPolicy", {}
+        return PPO, "CnnPolicy" if is_atari(env_name) else "MlpPolicy", {}
     from sb3_contrib import RecurrentPPO
 
     return RecurrentPPO, "MlpLstmPolicy", {"lstm_hidden_size": units}
@@ -88,7 +98,7 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
             norm_reward=ours["normalize_reward"],
             gamma=float(ours["gamma"]),
         )
-    algorithm, policy, more = algorithm_of(config)
+    algorithm, policy, more = algorithm_of(config, env_name)
     return algorithm(
         policy,
         envs,
@@ -104,7 +114,7 @@ def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
         max_grad_norm=float(ours["max_grad_norm"]) or 1e30,
         target_kl=float(ours["target_kl"]) or None,
         policy_kwargs={
-            **network_of(config),
+            **network_of(config, env_name),
             **more,
             "optimizer_kwargs": {"eps": float(ours["adam_eps"])},
         },

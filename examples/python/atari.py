@@ -1,0 +1,90 @@
+"""Atari's games with the preprocessing that DQN and PPO are published with (Mnih et al., 2015; as Stable-Baselines3's
+AtariWrapper and CleanRL have it):
+
+    .venv/bin/pip install ale-py
+    export PYTHONPATH=examples/python
+    ./maglev train ppo gymnasium --config configs/ppo/atari.yaml env.id=atari:Game env.kwargs='{"game": "pong"}'
+    ./maglev eval runs/... env.kwargs='{"game": "pong", "whole": true}'
+
+An action is held for four frames, of which the brighter pixels of the last two are seen, in grey: what games draw in
+every other frame does not vanish. An episode begins after up to 30 frames in which nothing is done, and ends as a life is
+lost; the next one goes on in the same game. Rewards are -1, 0 or 1. With `whole` an episode is a game and rewards are the
+game's points, as scores are published. env.image scales and stacks what is seen.
+"""
+
+import ale_py
+import gymnasium
+import numpy as np
+from ale_py import roms
+from gymnasium import spaces
+
+FRAMES = 4  # of an action
+NOOPS = 30  # frames at most before a game begins
+LONGEST = 108_000  # frames of a game: half an hour
+
+
+class Game(gymnasium.Env):
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 60 // FRAMES}
+
+    def __init__(self, game="breakout", whole=False, sticky=0.0, render_mode=None):
+        """game: as ale-py names its files, space_invaders. sticky: the probability that a frame repeats the action before;
+        0.25 as in Machado et al., "Revisiting the Arcade Learning Environment", 2018."""
+        self.path = roms.get_rom_path(game)
+        if self.path is None:
+            raise ValueError(f"there is no game {game!r}; ale-py has {', '.join(roms.get_all_rom_ids())}")
+        self.whole, self.sticky, self.render_mode = whole, sticky, render_mode
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        self.ale = ale_py.ALEInterface()
+        self.ale.setFloat("repeat_action_probability", sticky)
+        self.ale.loadROM(self.path)
+        self.actions = self.ale.getMinimalActionSet()
+        size = self.ale.getScreenDims()
+        self.frames = np.zeros((2, *size), np.uint8)
+        self.observation_space = spaces.Box(0, 255, (*size, 1), np.uint8)
+        self.action_space = spaces.Discrete(len(self.actions))
+        self.goes_on = False  # a life was lost, and the game is not over
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if self.goes_on:
+            self.ale.act(ale_py.Action.NOOP)
+        else:
+            self.begin()
+        self.goes_on = False
+        self.lives = self.ale.lives()
+        self.ale.getScreenGrayscale(self.frames[1])
+        return self.frames[1, ..., None].copy(), {"score": 0.0}
+
+    def begin(self):
+        """A new game, its first frames, and FIRE where it waits for that."""
+        if self.sticky:
+            # the emulator takes a seed as it loads a game
+            self.ale.setInt("random_seed", int(self.np_random.integers(2**31)))
+            self.ale.loadROM(self.path)
+        self.ale.reset_game()
+        for _ in range(self.np_random.integers(1, NOOPS, endpoint=True)):
+            self.ale.act(ale_py.Action.NOOP)
+        if ale_py.Action.FIRE in self.actions:
+            self.ale.act(ale_py.Action.FIRE)
+        if self.ale.game_over():
+            self.ale.reset_game()
+
+    def step(self, action):
+        score = 0.0
+        for frame in range(FRAMES):
+            score += self.ale.act(self.actions[action])
+            # of a game that ends early what was seen last is seen
+            if frame >= FRAMES - 2:
+                self.ale.getScreenGrayscale(self.frames[frame - FRAMES])
+            if self.ale.game_over():
+                break
+        over = self.ale.game_over()
+        lost_life, self.lives = self.ale.lives() < self.lives, self.ale.lives()
+        truncated = not over and self.ale.getEpisodeFrameNumber() >= LONGEST
+        terminated = over or (lost_life and not self.whole)
+        self.goes_on = terminated and not over
+        reward = score if self.whole else float(np.sign(score))
+        return self.frames.max(0)[..., None], reward, terminated, truncated, {"score": score}
+
+    def render(self):
+        return self.ale.getScreenRGB()
