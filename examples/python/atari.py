@@ -7,9 +7,10 @@ AtariWrapper and CleanRL have it):
     ./maglev eval runs/... env.kwargs='{"game": "pong", "whole": true}'
 
 An action is held for four frames, of which the brighter pixels of the last two are seen, in grey: what games draw in
-every other frame does not vanish. An episode begins after up to 30 frames in which nothing is done, and ends as a life is
-lost; the next one goes on in the same game. Rewards are -1, 0 or 1. With `whole` an episode is a game and rewards are the
-game's points, as scores are published. env.image scales and stacks what is seen.
+every other frame does not vanish. An episode begins after up to 30 frames in which nothing is done, with FIRE where a game
+waits for that, and ends as a life is lost; the next one goes on in the same game. Rewards are -1, 0 or 1. With `whole` an
+episode is a game, which is fired again after each life, and rewards are its points, as scores are published. env.image
+scales and stacks what is seen.
 """
 
 import ale_py
@@ -47,44 +48,57 @@ class Game(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         if self.goes_on:
-            self.ale.act(ale_py.Action.NOOP)
-        else:
+            self.hold(0)
+        if not self.goes_on or self.ale.game_over():
             self.begin()
         self.goes_on = False
-        self.lives = self.ale.lives()
-        self.ale.getScreenGrayscale(self.frames[1])
-        return self.frames[1, ..., None].copy(), {"score": 0.0}
+        self.fire()
+        return self.seen(), {"score": 0.0}
 
     def begin(self):
-        """A new game, its first frames, and FIRE where it waits for that."""
+        """A new game, and frames in which nothing is done."""
         if self.sticky:
             # the emulator takes a seed as it loads a game
             self.ale.setInt("random_seed", int(self.np_random.integers(2**31)))
             self.ale.loadROM(self.path)
         self.ale.reset_game()
         for _ in range(self.np_random.integers(1, NOOPS, endpoint=True)):
-            self.ale.act(ale_py.Action.NOOP)
-        if ale_py.Action.FIRE in self.actions:
-            self.ale.act(ale_py.Action.FIRE)
-        if self.ale.game_over():
-            self.ale.reset_game()
+            self.ale.act(self.actions[0])
+        self.frames[:] = self.ale.getScreenGrayscale()
 
-    def step(self, action):
+    def fire(self):
+        """FIRE where a game waits for that, then the next action, as the wrappers do that are named above. Their points."""
+        score = 0.0
+        if ale_py.Action.FIRE in self.actions:
+            score = self.hold(1) + self.hold(2)
+        self.lives = self.ale.lives()
+        return score
+
+    def hold(self, action):
+        """The points of an action's frames, fewer of which there are where the game ends."""
         score = 0.0
         for frame in range(FRAMES):
             score += self.ale.act(self.actions[action])
-            # of a game that ends early what was seen last is seen
             if frame >= FRAMES - 2:
                 self.ale.getScreenGrayscale(self.frames[frame - FRAMES])
             if self.ale.game_over():
                 break
-        over = self.ale.game_over()
-        lost_life, self.lives = self.ale.lives() < self.lives, self.ale.lives()
+        return score
+
+    def seen(self):
+        return self.frames.max(0)[..., None]
+
+    def step(self, action):
+        score = self.hold(action)
+        over, lost_life = self.ale.game_over(), self.ale.lives() < self.lives
+        self.lives = self.ale.lives()
+        if lost_life and self.whole and not over:
+            score += self.fire()
         truncated = not over and self.ale.getEpisodeFrameNumber() >= LONGEST
         terminated = over or (lost_life and not self.whole)
         self.goes_on = terminated and not over
         reward = score if self.whole else float(np.sign(score))
-        return self.frames.max(0)[..., None], reward, terminated, truncated, {"score": score}
+        return self.seen(), reward, terminated, truncated, {"score": score}
 
     def render(self):
         return self.ale.getScreenRGB()
