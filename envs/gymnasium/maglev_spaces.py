@@ -1,5 +1,5 @@
-"""How spaces of Gymnasium become columns of observations and heads of actions, and what is refused: for worker.py, which
-steps environments, and maglev.gymnasium, whose policies act in them.
+"""How spaces of Gymnasium become columns of observations and heads of actions, and what is refused: for worker.py's
+environments, and maglev.gymnasium, whose policies act in them.
 """
 
 FARTHEST = 1e30  # bounds of actions beyond it are none
