@@ -123,13 +123,18 @@ MAGLEV_HD void reset_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   observe_slot<E>(batch, state, io, i, 1);
 }
 
-/// What the last step was to an agent, by what it was to all.
+/// What the last step was to an agent, by what it was to all. Who waits has no end in it, and who
+/// plays until all end ends with them.
 template <class E>
 MAGLEV_HD AgentEnd end_of_agent([[maybe_unused]] const typename E::Params& params,
                                 [[maybe_unused]] const typename E::State& state, const StepOut& out,
                                 [[maybe_unused]] int agent) {
-  if constexpr (EndsApart<E>) return E::end_of(params, state, agent);
-  else return {out.terminated, out.truncated, false};
+  if constexpr (EndsApart<E>) {
+    const AgentEnd own = E::end_of(params, state, agent);
+    if (own.waits) return {false, false, true};
+    if (own.terminated | own.truncated) return own;
+  }
+  return {out.terminated, out.truncated, false};
 }
 
 template <class E>
@@ -163,15 +168,17 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   for (int a = 0; a < agents; ++a) {
     const AgentEnd end = end_of_agent<E>(params, state, out, a);
     const auto [columns, row] = agent_row<E>(batch, io, i, a);
-    columns->reward[row] = reward[a];
+    columns->reward[row] = end.waits ? 0.f : reward[a];
     columns->terminated[row] = end.terminated;
     columns->truncated[row] = end.truncated;
   }
   if (out.terminated | out.truncated) head.needs_reset = 1;
   // episodes are counted as the first agent has them
   const AgentEnd first = end_of_agent<E>(params, state, out, 0);
-  head.episode_length += !first.waits;
-  head.episode_return += reward[0];
+  if (!first.waits) {
+    head.episode_length += 1;
+    head.episode_return += reward[0];
+  }
   if (first.terminated | first.truncated) [[unlikely]] {
     float r = head.episode_return;
     head.return_min = head.episodes == 0 || r < head.return_min ? r : head.return_min;
@@ -185,7 +192,7 @@ MAGLEV_HD void step_slot(const EnvBatch& batch, const StepIo& io, int64_t i) {
   if constexpr (EndsApart<E>)
     for (int a = 0; a < agents; ++a) {
       const auto [columns, row] = agent_row<E>(batch, io, i, a);
-      columns->is_first[row] = E::end_of(params, state, a).waits;
+      columns->is_first[row] = end_of_agent<E>(params, state, out, a).waits;
     }
 }
 

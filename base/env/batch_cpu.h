@@ -135,6 +135,7 @@ EnvEntry make_env_entry(const char* name) {
   entry.spec = [](const void* p) {
     EnvSpec shown = E::spec(*static_cast<const Own*>(p));
     if constexpr (!agents_by_settings<E>()) shown.agents = agents_of<E>();
+    shown.ends_apart = EndsApart<E> && shown.agents > 1;
     if constexpr (shows_images<E>())
       return static_cast<const Params*>(p)->images.seen(std::move(shown));
     else return shown;

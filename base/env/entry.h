@@ -25,7 +25,9 @@ struct StepColumns {
   float* reward = nullptr;              ///< [rows], row t
   uint8_t* terminated = nullptr;        ///< [rows], row t
   uint8_t* truncated = nullptr;         ///< [rows], row t
-  uint8_t* is_first = nullptr;          ///< [rows], row t+1: that observation begins an episode
+  /// [rows], row t+1: that observation begins an episode. Where agents end apart also each one of
+  /// an agent that waits, so a row waits where is_first is set and set again in the row after it.
+  uint8_t* is_first = nullptr;
 };
 
 /// One step of N environments, rows = N * agents, environment-major. Host pointers for the CPU
@@ -46,7 +48,8 @@ struct StepIo : StepColumns {
 /// Most action dimensions of an environment whose agents are split into learners and rivals.
 constexpr int kMaxSplitActionDims = 16;
 
-/// Totals since they were last taken. Of agent 0 where there are several.
+/// Totals since they were last taken. Returns, lengths and episodes are of agent 0 where there are
+/// several, be it the first to end or the last; steps are of the environment.
 struct EpisodeTotals {
   double return_sum = 0, length_sum = 0;
   float return_min = 0, return_max = 0;  ///< over finished episodes; 0 when there are none

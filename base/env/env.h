@@ -100,8 +100,10 @@ constexpr int most_agents() {
 }
 
 /// Whether agents of E may end, or come, while others go on: end_of(params, state, agent), asked
-/// behind each step, says what it was to each; StepOut's flags are then the end of all. Rows of
-/// agents that wait are marked as those of a step that only resets, until their next observation.
+/// behind each step, says what it was to each; StepOut's flags are then the end of all, and of each
+/// that played until then, whatever end_of says of it. Rows of agents that wait are marked as those
+/// of a step that only resets, and have no reward, until their next observation. Who has ended
+/// waits until all have: it does not come back in the same episode.
 template <class E>
 concept EndsApart = requires(const typename E::Params& p, const typename E::State& s) {
   { E::end_of(p, s, /*agent=*/0) } -> std::same_as<AgentEnd>;
@@ -164,7 +166,9 @@ constexpr bool shows_images() {
 //   bots     optional, host: `static std::span<const Bot> bots()`, scripted players
 //   paint    optional, host: a picture of a state
 //   end_idle optional, host: EnvEntry::end_idle
-//   end_of   optional: agents end apart, see EndsApart
+//   kAgents  optional: agents of each environment, up to kMaxAgents; 1 where it is left out. With
+//            kAgentsBySettings spec says how many, in EnvSpec::agents
+//   end_of   optional, MAGLEV_HD: agents end apart, see EndsApart
 // reset, step and observe are MAGLEV_HD and draw only from the Rng they get. With `kHostOnly` they
 // are plain functions, may lie in sources of their own and use libraries, and State is any type
 // that is made without arguments: see HostOnlyState. Those whose work is done elsewhere, in another

@@ -100,6 +100,9 @@ struct EnvSpec {
   double solved_at = 0;   ///< mean return at which the field calls it solved; 0: no such figure
   double render_fps = 0;  ///< steps a second at which people are to see it; 0: not said
   int agents = 1;  ///< rows that an environment has; written by the table where E::kAgents says it
+  /// Agents may end, or come, while others go on (EndsApart), so that rows may wait: see
+  /// StepColumns::is_first. Written by the table.
+  bool ends_apart = false;
 
   /// Most steps an episode of any task has; 0: no limit is known.
   int64_t longest_episode() const {

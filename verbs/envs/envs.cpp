@@ -110,7 +110,8 @@ void print_one(const EnvEntry& entry, const std::vector<std::string>& settings) 
   for (const ObsColumn& column : spec.observations)
     text += "  observation  " + full_column_text(column) + "\n";
   text += "  actions      " + actions_text(spec.action) + "\n";
-  text += "  agents       " + std::to_string(spec.agents) + "\n";
+  text += "  agents       " + std::to_string(spec.agents) +
+          (spec.ends_apart ? ", which may end apart" : "") + "\n";
   text += "  limit        " + limit_text(spec) + (spec.max_steps > 0 ? " steps" : "") + "\n";
   text += "  solved at    " +
           (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";

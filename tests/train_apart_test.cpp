@@ -1,0 +1,204 @@
+// Environments whose agents end apart, by tests/envs/door: what the rows of agents that wait are,
+// and that nothing takes them for steps: no file and no count.
+
+#include <ATen/ATen.h>
+
+#include <gtest/gtest.h>
+
+#include "base/core/safetensors.h"
+#include "base/env/batch_cpu.h"
+#include "base/env/host_envs.h"
+#include "engine/play/evaluate.h"
+#include "engine/train/dataset.h"
+#include "engine/train/trainer.h"
+#include "tests/envs/door/door.h"
+#include "tests/folder.h"
+#include "tests/small_plans.h"
+
+namespace maglev {
+namespace {
+
+using Settings = std::vector<std::string>;
+
+constexpr float kShout = 77;
+
+/// Walkers by chance, who say kShout where they wait.
+struct Walked {
+  explicit Walked(int64_t count)
+      : envs(find_env("door"), count, 1, {{"shout", std::to_string(kShout)}}), draws(1, 2, 0) {
+    envs.reset();
+  }
+  void step() { envs.random_actions(draws), envs.step(); }
+  bool shouts(int64_t row) const { return envs.obs<float>(0, row)[0] == kShout; }
+
+  HostEnvs envs;
+  Rng draws;
+};
+
+TEST(EndsApart, the_row_of_one_who_waits_is_that_of_a_step_that_only_resets) {
+  Walked walked(20);
+  HostEnvs& envs = walked.envs;
+  const int agents = envs.spec().agents;
+  EXPECT_TRUE(envs.spec().ends_apart);
+  int64_t waited = 0, came = 0;
+  for (int t = 0; t < 300; ++t) {
+    std::vector<uint8_t> resets;
+    for (int64_t i = 0; i < envs.count(); ++i)
+      resets.push_back(uint8_t(head_of(envs.batch(), i).needs_reset));
+    walked.step();
+    for (int64_t row = 0; row < envs.rows(); ++row) {
+      const auto& state = envs.state<Door>(row / agents);
+      const bool waits = state.was[row % agents] & Door::kWaited, reset = resets[row / agents];
+      const size_t r = size_t(row);
+      ASSERT_EQ(envs.is_first[r] != 0, waits || reset) << t;
+      if (!waits && !reset) continue;
+      EXPECT_EQ(envs.reward[r], 0);
+      EXPECT_FALSE(envs.terminated[r] || envs.truncated[r]);
+      waited += waits, came += waits && !walked.shouts(row);
+    }
+  }
+  EXPECT_GT(waited, 100);
+  EXPECT_GT(came, 100) << "nobody came late";
+}
+
+// what other parts go by (StepColumns::is_first)
+TEST(EndsApart, a_row_waits_where_is_first_is_set_and_set_again_behind_it) {
+  Walked walked(20);
+  std::vector<uint8_t> first = walked.envs.is_first;
+  int64_t waiting = 0, begins = 0;
+  for (int t = 0; t < 300; ++t) {
+    std::vector<uint8_t> shouted;
+    for (int64_t row = 0; row < walked.envs.rows(); ++row) shouted.push_back(walked.shouts(row));
+    walked.step();
+    for (size_t row = 0; row < first.size(); ++row) {
+      ASSERT_EQ(first[row] && walked.envs.is_first[row], shouted[row] != 0) << t;
+      waiting += shouted[row], begins += first[row] && !shouted[row];
+    }
+    first = walked.envs.is_first;
+  }
+  EXPECT_GT(waiting, 1000);
+  EXPECT_GT(begins, 1000);
+}
+
+TEST(EndsApart, episodes_are_counted_as_the_first_agent_has_them) {
+  Walked walked(20);
+  HostEnvs& envs = walked.envs;
+  const int agents = envs.spec().agents;
+  EpisodeTotals expected;
+  for (int t = 0; t < 300; ++t) {
+    walked.step();
+    for (int64_t i = 0; i < envs.count(); ++i) {
+      const size_t row = size_t(i * agents);
+      if (envs.is_first[row]) continue;
+      expected.return_sum += double(envs.reward[row]);
+      expected.length_sum += 1;
+      expected.episodes += envs.terminated[row] || envs.truncated[row];
+    }
+  }
+  // of those that had not ended
+  for (int64_t i = 0; i < envs.count(); ++i) {
+    const SlotHead& head = head_of(envs.batch(), i);
+    if (envs.state<Door>(i).gone[0]) continue;
+    expected.return_sum -= double(head.episode_return);
+    expected.length_sum -= head.episode_length;
+  }
+  const EpisodeTotals totals = envs.take_totals();
+  EXPECT_GT(totals.episodes, 100);
+  EXPECT_EQ(totals.episodes, expected.episodes);
+  EXPECT_EQ(totals.length_sum, expected.length_sum);
+  EXPECT_NEAR(totals.return_sum, expected.return_sum, 1e-4);
+}
+
+/// Says nothing of who plays to the end, and pays who waits: the second agent, but for step 1.
+struct Careless {
+  static constexpr const char* kSummary = "leaves to the runner what is its to do";
+  static constexpr int kAgents = 2;
+  struct Params {
+    static void describe(OptionTable&, Params&) {}
+  };
+  struct State {
+    int32_t steps;
+  };
+  static EnvSpec spec(const Params&) {
+    return {.observations = {{.name = "vector", .shape = {1}}}, .action = {.heads = {2}}};
+  }
+  static void reset(const Params&, State& s, Rng&) { s.steps = 0; }
+  static void step(const Params&, State& s, const Actions&, Rng&, StepOut& out) {
+    s.steps += 1;
+    out.reward[0] = out.reward[1] = 5;
+    out.truncated = s.steps == 3;
+  }
+  static AgentEnd end_of(const Params&, const State& s, int agent) {
+    if (agent == 0) return {};
+    return {.terminated = true, .truncated = false, .waits = s.steps > 1};
+  }
+  static void observe(const Params&, const State&, int, const ObsOut& out) {
+    out.as<float>(0)[0] = 0;
+  }
+};
+
+TEST(EndsApart, the_runner_ends_all_with_the_last_and_pays_nobody_who_waits) {
+  const EnvEntry entry = make_env_entry<Careless>("careless");
+  HostEnvs envs(entry, 1, 1);
+  envs.reset();
+  using Row = std::vector<float>;
+  std::vector<Row> rows[2];
+  for (int t = 0; t < 4; ++t) {
+    envs.step();
+    for (size_t a : {0, 1})
+      rows[a].push_back({envs.reward[a], float(envs.terminated[a]), float(envs.truncated[a]),
+                         float(envs.is_first[a])});
+  }
+  EXPECT_EQ(rows[0], (std::vector<Row>{{5, 0, 0, 0}, {5, 0, 0, 0}, {5, 0, 1, 0}, {0, 0, 0, 1}}));
+  EXPECT_EQ(rows[1], (std::vector<Row>{{5, 1, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 1}, {0, 0, 0, 1}}));
+}
+
+std::unique_ptr<Experiment> on_door(const AlgoEntry& algo, const Settings& settings) {
+  auto made = std::make_unique<Experiment>(algo.name, "door");
+  const bool of_numbers = algo.small.env == std::string_view("pendulum");
+  const Settings common{of_numbers ? "env.pushes=true" : "env.pushes=false", "train.steps=100000"};
+  const Settings more = algo.name == std::string_view("tdmpc2") ? kSmallPlans : Settings{};
+  for (const auto* some : {&algo.small.settings, &more, &common, &settings})
+    for (const auto& setting : *some) made->table().override_with(setting);
+  return made;
+}
+
+TEST(EndsApart, a_dataset_has_no_rows_of_agents_that_wait) {
+  const auto experiment = on_door(find_algo("tdmpc2"), {"env.shout=50"});
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 1});
+  for (int i = 0; i < 20; ++i) trainer.iterate();
+  const Replay& replay = *trainer.store().replay();
+  const int64_t held = (replay.counters().now + 1) * replay.shape().window.rows;
+  const std::string path = test_folder() + "/door.safetensors";
+  const int64_t written =
+      write_dataset(path, "door", trainer.envs().spec(), *trainer.store().replay());
+  EXPECT_LT(written, held * 3 / 4);
+  FileReader file(path);
+  const SafeTensors tensors = parse_safetensors(file);
+  const SafeTensor& seen = *tensors.find("obs.vector");
+  std::vector<float> numbers(size_t(seen.shape[0] * 3));
+  file.read(seen.begin, std::as_writable_bytes(std::span(numbers)));
+  EXPECT_EQ(std::count(numbers.begin(), numbers.end(), 50.f), 0);
+  // and it is one
+  const auto learns = on_door(find_algo("tdmpc2"), {"train.dataset=" + path});
+  Trainer reader(*learns, {.device = at::kCPU, .threads = 1});
+  reader.iterate();
+  EXPECT_EQ(reader.updates(), 1);
+}
+
+TEST(EndsApart, an_episode_of_a_first_agent_that_waits_for_others_counts_once) {
+  claim_threads();
+  Experiment experiment("ppo", "door");
+  ThreadPool pool(2);
+  const Game game = game_of(experiment, {.device = at::kCPU, .threads = 2}, pool);
+  const auto walker = make_player("walker", game, ActMode::mean);
+  const EvalResult r = evaluate(*walker, game, {.episodes = 50, .envs = 8});
+  EXPECT_EQ(r.episodes, 50);
+  EXPECT_EQ(r.return_mean, 1);
+  EXPECT_EQ(r.given_up, 0);
+  EXPECT_GE(r.length_mean, 1);
+  EXPECT_LE(r.length_mean, Door::kFar);
+}
+
+}  // namespace
+}  // namespace maglev
