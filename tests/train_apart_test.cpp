@@ -1,5 +1,5 @@
 // Environments whose agents end apart, by tests/envs/door: what the rows of agents that wait are,
-// and that nothing takes them for steps: no file and no count.
+// and that nothing takes them for steps: no file, no count and no game.
 
 #include <ATen/ATen.h>
 
@@ -14,6 +14,7 @@
 #include "tests/envs/door/door.h"
 #include "tests/folder.h"
 #include "tests/small_plans.h"
+#include "verbs/play/match.h"
 
 namespace maglev {
 namespace {
@@ -186,6 +187,49 @@ TEST(EndsApart, a_dataset_has_no_rows_of_agents_that_wait) {
   EXPECT_EQ(reader.updates(), 1);
 }
 
+/// Two who race, or one where the other never comes (late=20).
+EvalResult raced(const std::string& player, const std::string& against, const EvalOptions& options,
+                 const Settings& settings = {}) {
+  claim_threads();
+  Experiment experiment("ppo", "door");
+  for (const char* setting : {"env.walkers=2", "env.race=true", "env.late=0"})
+    experiment.table().override_with(setting);
+  for (const auto& setting : settings) experiment.table().override_with(setting);
+  ThreadPool pool(2);
+  const Game game = game_of(experiment, {.device = at::kCPU, .threads = 2}, pool);
+  const auto one = make_player(player, game, ActMode::mean),
+             other = make_player(against, game, ActMode::mean);
+  EvalOptions with = options;
+  with.against = other.get();
+  return evaluate(*one, game, with);
+}
+
+using Games = std::vector<int64_t>;
+Games games_of(const EvalResult& r) { return {r.wins, r.draws, r.losses}; }
+
+TEST(EndsApart, a_game_is_scored_when_both_have_ended_whoever_ends_first) {
+  const EvalOptions ten{.episodes = 10, .envs = 4};
+  EXPECT_EQ(games_of(raced("walker", "stander", ten)), (Games{10, 0, 0}));
+  EXPECT_EQ(games_of(raced("stander", "walker", ten)), (Games{0, 0, 10}));
+  EXPECT_EQ(games_of(raced("stander", "stander", ten)), (Games{0, 10, 0}));
+  const EvalResult walkers = raced("walker", "walker", {.episodes = 60, .envs = 4});
+  EXPECT_EQ(walkers.draws, 0);
+  EXPECT_GT(walkers.wins, 0);
+  EXPECT_GT(walkers.losses, 0);
+  for (const EvalResult& r : {raced("walker", "stander", ten), raced("stander", "walker", ten)}) {
+    EXPECT_EQ(r.episodes, 10);
+    EXPECT_EQ(r.given_up, 0);
+  }
+}
+
+TEST(EndsApart, who_never_comes_has_nothing_and_a_game_without_the_player_is_none) {
+  const EvalOptions ten{.episodes = 10, .envs = 4};
+  const EvalResult alone = raced("walker", "walker", ten, {"env.late=20"});
+  EXPECT_EQ(games_of(alone), (Games{10, 0, 0}));
+  EXPECT_EQ(alone.episodes, 10);
+  EXPECT_EQ(alone.given_up, 0);
+}
+
 TEST(EndsApart, an_episode_of_a_first_agent_that_waits_for_others_counts_once) {
   claim_threads();
   Experiment experiment("ppo", "door");
@@ -198,6 +242,33 @@ TEST(EndsApart, an_episode_of_a_first_agent_that_waits_for_others_counts_once) {
   EXPECT_EQ(r.given_up, 0);
   EXPECT_GE(r.length_mean, 1);
   EXPECT_LE(r.length_mean, Door::kFar);
+}
+
+// the others go on for longer than an episode may take
+TEST(EndsApart, a_first_agent_that_waits_too_long_is_given_up) {
+  claim_threads();
+  Experiment experiment("ppo", "door");
+  for (const char* setting : {"env.walkers=2", "env.late=0", "env.max_steps=1000000"})
+    experiment.table().override_with(setting);
+  ThreadPool pool(1);
+  const Game game = game_of(experiment, {.device = at::kCPU, .threads = 1}, pool);
+  const auto walker = make_player("walker", game, ActMode::mean),
+             stander = make_player("stander", game, ActMode::mean);
+  EvalOptions options{.episodes = 6, .envs = 2, .longest_episode = 30};
+  options.against = stander.get();
+  const EvalResult r = evaluate(*walker, game, options);
+  EXPECT_EQ(r.given_up, 6);
+  EXPECT_EQ(r.episodes, 0);
+}
+
+TEST(EndsApart, a_match_counts_a_win_when_the_last_has_ended) {
+  const Settings race{"env.walkers=2", "env.race=true", "env.late=0"};
+  for (const auto& [names, wins] :
+       {std::pair{Settings{"walker", "stander"}, Games{5, 0}}, {{"stander", "walker"}, {0, 5}}}) {
+    Match match(find_env("door"), {.env = race}, names, nullptr, ActMode::mean, 1);
+    while (match.episodes() < 5) match.step();
+    EXPECT_EQ(match.wins(), wins);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // What the small runs of the table do not reach, on each device: images, several tasks, opponents,
-// environments of the host, updates beside steps, files, a ring that wraps, every normaliser. A run is the same as a graph and continues as if it
-// had never stopped, to the bit; on a GPU under train.deterministic.
+// agents that end apart, environments of the host, updates beside steps, files, a ring that wraps,
+// every normaliser. A run is the same as a graph and continues as if it had never stopped, to the
+// bit; on a GPU under train.deterministic.
 
 #include <filesystem>
 
@@ -88,6 +89,15 @@ const std::vector<DeviceRun>& device_runs() {
       {"successors_in_a_room", "ppo", "ring", together(kFewGoals, {"ppo.network.proof.room=4"})},
       {"a_rollout_in_pinned_memory", "ppo", "pendulum", {"train.rollout_memory=pinned"}},
       {"opponents", "ppo", "tug", {"train.opponents=idle,heavy,past", "train.past_every=400"}},
+      {"agents_that_end_apart", "ppo", "door", {"env.count=8", "ppo.network.normalize_obs=true"}},
+      {"opponents_that_end_apart",
+       "ppo",
+       "door",
+       {"env.walkers=2", "env.late=0", "env.race=true", "train.opponents=walker,stander,past",
+        "train.past_every=400"}},
+      {"a_world_model_of_agents_that_end_apart", "tdmpc2", "door",
+       together(kSmallPlans, {"env.pushes=true"})},
+      {"dreams_of_agents_that_end_apart", "dreamer", "door", {}},
       {"steps_of_the_host", "ppo", "hosted", {}},
       {"several_tasks", "tdmpc2", "points", together(kSmallPlans, {"env.tasks=true"})},
       {"images_of_a_world_model", "tdmpc2", "points", together(kSmallPlans, {"env.image=true"})},

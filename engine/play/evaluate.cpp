@@ -60,6 +60,7 @@ class EpisodeTally {
         running_(size_t(N_), 0),
         length_(size_t(N_), 0),
         waited_(size_t(N_), 0),
+        ends_(size_t(N_)),
         returns_(static_cast<size_t>(N_)) {
     for (int64_t i = 0; i < options.episodes; ++i) owed_[size_t(i % N_)] += 1;
     result_.seed = options.seed, result_.envs = N_;
@@ -73,6 +74,7 @@ class EpisodeTally {
   void count(const GameResult& game) {
     if (!counts(game.env)) return;
     (game.score == 1 ? result_.wins : game.score == 0 ? result_.losses : result_.draws) += 1;
+    end_episode(game.env);
   }
 
   void count(const StepSeen& seen) {
@@ -86,7 +88,9 @@ class EpisodeTally {
         length_[size_t(i)] += 1;
       }
       if (seen.terminated[row] || seen.truncated[row]) {
-        end_episode(i, seen.terminated[row], seen.truncated[row]);
+        ends_[size_t(i)] = {seen.terminated[row], seen.truncated[row]};
+        // that of a game counts when the game has ended
+        if (!options_.against) end_episode(i);
       } else if (options_.steps == 0 && (length_[size_t(i)] >= double(options_.longest_episode) ||
                                          waited_[size_t(i)] > options_.longest_episode)) {
         // an agent that never fails where there is no limit, or never comes, would play for ever
@@ -99,7 +103,7 @@ class EpisodeTally {
   /// Of all that was counted; ends the tally.
   EvalResult result() {
     for (int64_t i = 0; tells() && i < N_; ++i)
-      if (length_[size_t(i)] > 0) tell(i, false, false);
+      if (length_[size_t(i)] > 0) tell(i, {});
     if (options_.steps > 0) totals_ += envs_.take_totals();
     for (const auto& r : returns_)
       result_.returns.insert(result_.returns.end(), r.begin(), r.end());
@@ -120,12 +124,17 @@ class EpisodeTally {
   }
 
  private:
+  /// How an episode ended; neither: it goes on.
+  struct Ends {
+    uint8_t terminated = 0, truncated = 0;
+  };
+
   bool counts(int64_t env) const { return options_.steps > 0 || owed_[size_t(env)] > 0; }
   bool tells() const { return options_.life && options_.steps > 0; }
 
-  void end_episode(int64_t env, bool terminated, bool truncated) {
+  void end_episode(int64_t env) {
     if (tells()) {
-      tell(env, terminated, truncated);
+      tell(env, ends_[size_t(env)]);
     } else {
       returns_[size_t(env)].push_back(running_[size_t(env)]);
       lengths_.push_back(length_[size_t(env)]);
@@ -135,13 +144,13 @@ class EpisodeTally {
   }
 
   // what the environment counted since its last life ended is this one's
-  void tell(int64_t env, bool terminated, bool truncated) {
+  void tell(int64_t env, const Ends& ends) {
     const EpisodeTotals own = envs_.take_totals(env, env + 1);
     totals_ += own;
     options_.life({.row = env * envs_.agents(),
                    .steps = own.steps,
-                   .terminated = terminated,
-                   .truncated = truncated,
+                   .terminated = ends.terminated != 0,
+                   .truncated = ends.truncated != 0,
                    .events = std::span(own.events).first(envs_.spec().events.size()),
                    .last = last_});
   }
@@ -160,6 +169,7 @@ class EpisodeTally {
   std::vector<int64_t> owed_;             ///< episodes, by environment; a run of steps owes none
   std::vector<double> running_, length_;  ///< of the present episodes
   std::vector<int64_t> waited_;           ///< time steps since the first agent's last one
+  std::vector<Ends> ends_;                ///< of the first agents' last episodes
   std::vector<std::vector<double>> returns_;  ///< of ended ones, by environment
   std::vector<double> lengths_;
   EpisodeTotals totals_;
@@ -240,12 +250,15 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
     const auto settling = trace::stage("settle");
     seen.start({batch.reward[0], batch.terminated[0], batch.truncated[0], batch.is_first[1]});
     seen.wait();
-    if (rivals)
-      for (const GameResult& result : rivals->settle(batch.reward[0])) tally.count(result);
     tally.count({.reward = seen.part<float>(0),
                  .terminated = seen.part<uint8_t>(1),
                  .truncated = seen.part<uint8_t>(2),
                  .first = seen.part<uint8_t>(3)});
+    // a game ends with the learner's episode or behind it
+    if (rivals)
+      for (const GameResult& result : rivals->settle(
+               {batch.reward[0], batch.terminated[0], batch.truncated[0], batch.is_first[1]}))
+        tally.count(result);
   }
   EvalResult result = tally.result();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

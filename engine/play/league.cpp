@@ -184,8 +184,8 @@ int64_t League::draw(int64_t env) {
   return weights.back().first;
 }
 
-void League::settle(const at::Tensor& reward) {
-  for (const GameResult& game : rivals_->settle(reward)) {
+void League::settle(const LearnersStep& step) {
+  for (const GameResult& game : rivals_->settle(step)) {
     Member& rival = members_[size_t(rivals_->player_of(game.env))];
     const double gain = kEloGain * (game.score - elo_expected(elo_, rival.elo));
     // a game against oneself says nothing

@@ -54,7 +54,7 @@ class League {
 
   Rivals& rivals() { return *rivals_; }
   /// Rates the games that ended and chooses the next opponents of their environments.
-  void settle(const at::Tensor& reward);
+  void settle(const LearnersStep& step);
   /// The learner as it is now becomes a past self when train.past_every steps went by.
   void remember(int64_t step);
 

@@ -235,7 +235,11 @@ void Trainer::collect() {
       turns_[size_t(t)].act.run([&] { act_all(t); });
       if (league_) league_->rivals().act(time_steps() + t);
       turns_[size_t(t)].step.run([&] { step_all(t); });
-      if (league_) league_->settle(store_->window().reward(t));
+      if (league_) {
+        StepWindow& window = store_->window();
+        league_->settle({window.reward(t), window.terminated(t), window.truncated(t),
+                         window.step(t + 1).is_first});
+      }
     }
   } else {
     pool_.run(int64_t(blocks_.size()), [&](int64_t b) {

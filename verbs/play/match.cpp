@@ -9,7 +9,6 @@
 #include "base/core/printed.h"
 #include "base/env/batch.h"
 #include "base/env/env_params.h"
-#include "engine/play/rivals.h"
 
 namespace maglev {
 namespace {
@@ -94,6 +93,7 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
   }
   returns_.assign(size_t(agents), 0);
   wins_.assign(size_t(agents), 0);
+  last_.resize(size_t(agents));
   entry_->reset_cpu(env_->batch(), store_->first_io(), 0, 1);
 }
 
@@ -102,6 +102,7 @@ bool Match::step() {
   if (!first) store_->roll_over();
   if (episode_over_) {
     std::fill(returns_.begin(), returns_.end(), 0.0);
+    std::fill(last_.begin(), last_.end(), LastStep{});
     steps_ = 0;
   }
   for (size_t a = 0; a < players_.size(); ++a) {
@@ -118,19 +119,27 @@ bool Match::step() {
   episode_over_ = head_of(env_->batch(), 0).needs_reset != 0;
   if (begins) return false;
   const float* reward = row.reward.const_data_ptr<float>();
-  for (size_t a = 0; a < players_.size(); ++a) returns_[a] += reward[a];
+  const uint8_t *terminated = row.terminated.const_data_ptr<uint8_t>(),
+                *truncated = row.truncated.const_data_ptr<uint8_t>();
+  for (size_t a = 0; a < players_.size(); ++a) {
+    returns_[a] += reward[a];
+    if (terminated[a] || truncated[a]) last_[a] = {reward[a], terminated[a], /*ended=*/1};
+  }
   steps_ += 1;
   episodes_ += episode_over_;
-  if (row.terminated[0][0].item<bool>()) count_win(reward);
+  if (episode_over_) count_win();
   return true;
 }
 
-void Match::count_win(const float* reward) {
+// as Rivals decide a game
+void Match::count_win() {
+  if (std::ranges::none_of(last_, [](const LastStep& last) { return last.terminated != 0; }))
+    return;
   for (size_t a = 0; a < players_.size(); ++a) {
     float best_other = -std::numeric_limits<float>::infinity();
     for (size_t b = 0; b < players_.size(); ++b)
-      if (b != a) best_other = std::max(best_other, reward[b]);
-    wins_[a] += players_.size() > 1 && reward[a] - best_other >= kDecided;
+      if (b != a) best_other = std::max(best_other, last_[b].reward);
+    wins_[a] += players_.size() > 1 && last_[a].reward - best_other >= kDecided;
   }
 }
 

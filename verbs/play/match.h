@@ -10,6 +10,7 @@
 #include "base/picture/canvas.h"
 #include "engine/data/rollout.h"
 #include "engine/play/player.h"
+#include "engine/play/rivals.h"
 #include "verbs/play/keyboard.h"
 
 namespace maglev {
@@ -46,14 +47,15 @@ class Match {
   int64_t steps() const { return steps_; }  ///< of this episode
   int64_t episodes() const { return episodes_; }
   const std::vector<double>& returns() const { return returns_; }  ///< of this episode, per agent
-  /// Episodes that ended with an agent's reward at least 1 above every other's, per agent.
+  /// Episodes in which somebody was terminated and an agent's last reward lies at least 1 above every
+  /// other's, per agent.
   const std::vector<int64_t>& wins() const { return wins_; }
   int64_t most_steps() const { return spec_.max_steps; }  ///< of an episode; 0: no limit
   /// What the environment counted since the match began, e.g. "goals 2, conceded 1".
   std::string events() const;
 
  private:
-  void count_win(const float* reward);
+  void count_win();
 
   const EnvEntry* entry_;
   std::unique_ptr<HostBatch> env_;
@@ -65,6 +67,7 @@ class Match {
   std::vector<Carry> carries_, before_;  ///< as they are, and as they were before the last step
   std::vector<double> returns_;
   std::vector<int64_t> wins_;
+  std::vector<LastStep> last_;  ///< by agent, of the present episode
   int64_t time_ = 0, steps_ = 0, episodes_ = 0;
   bool episode_over_ = false;
 };
