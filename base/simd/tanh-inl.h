@@ -10,6 +10,8 @@
 
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
 namespace HWY_NAMESPACE {
@@ -21,8 +23,8 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh_vector(D d, V x) {
   const hn::RebindToSigned<D> integers;
   // of the absolute value, so that the result is odd to the bit; beyond 9.02 the nearest float is
-  // 1. Min gives its second operand where one is NaN.
-  const V a = hn::Min(hn::Set(d, 9.02f), hn::Abs(x));
+  // 1. The second operand is given where one is NaN.
+  const V a = smaller_of(hn::Set(d, 9.02f), hn::Abs(x));
   // adding 1.5 * 2^23 rounds to an integer, and leaves it plus 127 in the low bits: an exponent
   const V magic = hn::Set(d, 12582912.f + 127.f);
   const V biased = hn::MulAdd(a, hn::Set(d, 2.88539008f), magic);

@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/run-inl.h"
 #include "base/simd/tanh-inl.h"
 
@@ -75,7 +76,7 @@ void draw_actions(const ActionDraw& a) {
         const NormalAction normal = normal_of(part, head, bias, A, i);
         const auto drawn = hn::MulAdd(normal.std, part.load(number + i), normal.mean);
         part.store(drawn, action + i);
-        part.store(hn::Min(hn::Max(drawn, hn::Neg(one)), one), bounded + i);
+        part.store(smaller_of(larger_of(drawn, hn::Neg(one)), one), bounded + i);
       });
       continue;
     }

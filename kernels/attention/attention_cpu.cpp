@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/run-inl.h"
 #include "base/simd/sum-inl.h"
 #include "base/trace/span.h"
@@ -82,7 +83,7 @@ HWY_INLINE void softmax_of(float* x, int64_t keys, int64_t room, float scale) {
     const auto there = hn::FirstN(d, size_t(std::max<int64_t>(0, keys - i)));
     const auto score = hn::IfThenElse(there, hn::LoadU(d, x + i), nothing);
     hn::StoreU(score, d, x + i);
-    most = hn::Max(most, score);
+    most = larger_of(most, score);
   }
   const auto largest = hn::MaxOfLanes(d, most), by = hn::Set(d, scale);
   AttentionSum sum;

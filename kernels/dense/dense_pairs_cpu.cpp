@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
 #include "base/simd/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -23,7 +24,7 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V rough_exp(D d, V x) {
   const hn::RebindToSigned<D> integers;
   const V power =
-      hn::Set(d, 1.44269504f) * hn::Max(hn::Min(x, hn::Set(d, 20.f)), hn::Set(d, -87.f));
+      hn::Set(d, 1.44269504f) * larger_of(smaller_of(x, hn::Set(d, 20.f)), hn::Set(d, -87.f));
   // adding 1.5 * 2^23 rounds to an integer, which the low bits then hold
   const V magic = hn::Set(d, 12582912.f), shifted = power + magic;
   const V f = power - (shifted - magic);
@@ -68,7 +69,7 @@ HWY_NOINLINE void end_strip(D d, const DensePairsEnd& a, int64_t c) {
   const V share = hn::Set(d, 1.f / float(a.out));
   for (int v = 0; v < kVectors; ++v) {
     const V mean = total[v] * share;
-    const V variance = hn::Max(hn::NegMulAdd(mean, mean, square[v] * share), hn::Zero(d));
+    const V variance = larger_of(hn::NegMulAdd(mean, mean, square[v] * share), hn::Zero(d));
     normalised.rstd[v] = hn::Set(d, 1.f) / hn::Sqrt(variance + hn::Set(d, kLayerNormEps));
     normalised.offset[v] = hn::Neg(mean) * normalised.rstd[v];
   }
@@ -93,7 +94,7 @@ HWY_NOINLINE void end_strip(D d, const DensePairsEnd& a, int64_t c) {
       for (int64_t k = 0; k < kSimNormGroup; ++k) x[k] = normalised(d, f + k, v);
       V largest = x[0], total = hn::Zero(d);
 #pragma GCC unroll 8
-      for (int64_t k = 1; k < kSimNormGroup; ++k) largest = hn::Max(largest, x[k]);
+      for (int64_t k = 1; k < kSimNormGroup; ++k) largest = larger_of(largest, x[k]);
 #pragma GCC unroll 8
       for (int64_t k = 0; k < kSimNormGroup; ++k) {
         x[k] = rough_exp(d, x[k] - largest);

@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
 #include "base/simd/pairs-inl.h"
 #include "kernels/dense/dense.h"
 
@@ -42,7 +43,7 @@ HWY_INLINE V exp_in_range(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V mish_vector(D d, V x) {
   // beyond 20 the quotient rounds to 1, below -87 the result to 0
-  const V w = exp_in_range(d, hn::Max(hn::Min(x, hn::Set(d, 20.f)), hn::Set(d, -87.f)));
+  const V w = exp_in_range(d, larger_of(smaller_of(x, hn::Set(d, 20.f)), hn::Set(d, -87.f)));
   const V two = hn::Set(d, 2.f), n = w * (w + two);
   return x * (n / (n + two));
 }
@@ -52,11 +53,11 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE void softmax_group(D d, V (&x)[kSimNormGroup]) {
   V largest = x[0];
 #pragma GCC unroll 8
-  for (int64_t k = 1; k < kSimNormGroup; ++k) largest = hn::Max(largest, x[k]);
+  for (int64_t k = 1; k < kSimNormGroup; ++k) largest = larger_of(largest, x[k]);
   V total = hn::Zero(d);
 #pragma GCC unroll 8
   for (int64_t k = 0; k < kSimNormGroup; ++k) {
-    x[k] = exp_in_range(d, hn::Max(x[k] - largest, hn::Set(d, -87.f)));
+    x[k] = exp_in_range(d, larger_of(x[k] - largest, hn::Set(d, -87.f)));
     total = total + x[k];
   }
   const V scale = hn::Set(d, 1.f) / total;

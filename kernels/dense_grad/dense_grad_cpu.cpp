@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
 #include "base/simd/product-inl.h"
 #include "base/simd/sum-inl.h"
 #include "base/trace/span.h"
@@ -19,7 +20,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // n / (n + 2), its derivative 4 w (w + 1) / (n + 2)^2
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V mish_slope(D d, V x) {
-  const V w = exp_in_range(d, hn::Max(hn::Min(x, hn::Set(d, 20.f)), hn::Set(d, -87.f)));
+  const V w = exp_in_range(d, larger_of(smaller_of(x, hn::Set(d, 20.f)), hn::Set(d, -87.f)));
   const V two = hn::Set(d, 2.f), n = w * (w + two), inverse = hn::Set(d, 1.f) / (n + two);
   const V rise = hn::Set(d, 4.f) * w * (w + hn::Set(d, 1.f)) * inverse * inverse;
   return hn::MulAdd(x, rise, n * inverse);

@@ -6,6 +6,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/run-inl.h"
 #include "base/simd/tanh-inl.h"
 
@@ -20,7 +21,7 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid_vector(D d, V x) {
   const hn::RebindToSigned<D> integers;
   // Min and Max give their second operand where one is NaN
-  const V a = hn::Max(hn::Set(d, -87.f), hn::Min(hn::Set(d, 87.f), hn::Neg(x)));
+  const V a = larger_of(hn::Set(d, -87.f), smaller_of(hn::Set(d, 87.f), hn::Neg(x)));
   // adding 1.5 * 2^23 rounds to an integer, and leaves it plus 127 in the low bits: an exponent
   const V magic = hn::Set(d, 12582912.f + 127.f);
   const V biased = hn::MulAdd(a, hn::Set(d, 1.44269504f), magic);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "base/simd/order-inl.h"
 #include "kernels/image_towers/image_towers.h"
 #include "kernels/image_towers/layout.h"
 #include "kernels/image_towers/stage-inl.h"
@@ -44,7 +45,7 @@ HWY_INLINE void cross_entropies(const float* target, int64_t numbers, float* log
     auto sum = zero;
     for (int64_t i = lane; i < numbers * kImageLanes; i += kImageLanes) {
       const auto u = hn::Load(d, logits + i), t = hn::Load(d, target + i);
-      sum += hn::NegMulAdd(u, t, hn::Max(u, zero)) +
+      sum += hn::NegMulAdd(u, t, larger_of(u, zero)) +
              log_vector(d, one + exp_vector(d, hn::Neg(hn::Abs(u))));
       hn::Store(sigmoid(u) - t, d, logits + i);
     }

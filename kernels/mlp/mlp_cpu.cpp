@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
 #include "base/simd/product-inl.h"
 #include "base/simd/sum-inl.h"
 #include "base/simd/tanh-inl.h"
@@ -61,7 +62,7 @@ struct WriteActivated : WriteSums {
   HWY_INLINE void end(D d, int64_t o, int64_t c, hn::Vec<D> sum) const {
     if constexpr (kActivation == Activation::tanh) sum = tanh_vector(d, sum);
     // Max gives its second operand where one is NaN: a NaN stays one
-    if constexpr (kActivation == Activation::relu) sum = hn::Max(hn::Zero(d), sum);
+    if constexpr (kActivation == Activation::relu) sum = larger_of(hn::Zero(d), sum);
     hn::Store(sum, d, y + o * stride + c);
   }
 };

@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/panel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -52,7 +53,7 @@ HWY_INLINE void head_softmax(D d, const PolicyPanel& p, const int64_t* index, in
                              int64_t K, int64_t at, V& largest, V& log_total, V& entropy) {
   largest = masked_logit(d, p, index, begin, at);
   for (int64_t k = 1; k < K; ++k)
-    largest = hn::Max(largest, masked_logit(d, p, index, begin + k, at));
+    largest = larger_of(largest, masked_logit(d, p, index, begin + k, at));
   V total = hn::Zero(d), weighted = hn::Zero(d);
   for (int64_t k = 0; k < K; ++k) {
     const V x = masked_logit(d, p, index, begin + k, at) - largest, e = exp_vector(d, x);

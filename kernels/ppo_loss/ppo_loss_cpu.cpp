@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
 #include "kernels/policy/policy-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -72,7 +73,7 @@ HWY_INLINE void value_error(D d, const PpoLossSettings& s, V clip, V value, V ta
   error = far * far, slope = two * far;
   if (!s.clips_value) return;
   const V move = value - old;
-  const V near = old + hn::Min(hn::Max(move, hn::Neg(clip)), clip) - target;
+  const V near = old + smaller_of(larger_of(move, hn::Neg(clip)), clip) - target;
   const V near_error = near * near;
   const V near_slope = hn::IfThenElseZero(hn::Le(hn::Abs(move), clip), two * near);
   if (!s.value_clip_max) {
@@ -83,7 +84,7 @@ HWY_INLINE void value_error(D d, const PpoLossSettings& s, V clip, V value, V ta
   slope =
       hn::IfThenElse(hn::Gt(near_error, error), near_slope,
                      hn::IfThenElse(hn::Eq(near_error, error), half * (near_slope + slope), slope));
-  error = hn::Max(near_error, error);
+  error = larger_of(near_error, error);
 }
 
 // loss of rows [at, at + lanes): figures, d_value, and the derivatives the logits need
@@ -105,7 +106,7 @@ HWY_INLINE void row_loss(D d, const PpoLossArgs& args, const GatheredColumns& co
                       hn::Set(d, s.advantage_scale);
   const V low = one - clip, high = one + clip;
   const auto inside = hn::And(hn::Ge(ratio, low), hn::Le(ratio, high));
-  const V free = ratio * advantage, clipped = hn::Min(hn::Max(ratio, low), high) * advantage;
+  const V free = ratio * advantage, clipped = smaller_of(larger_of(ratio, low), high) * advantage;
   // where the clipped side is the smaller one, or the ratio is clipped, it passes nothing on
   const V share = hn::IfThenElse(
       hn::Gt(free, clipped), hn::Zero(d),
@@ -123,7 +124,7 @@ HWY_INLINE void row_loss(D d, const PpoLossArgs& args, const GatheredColumns& co
   const auto add = [&](int figure, V x) {
     add_to_part(d, hn::IfThenElseZero(counts, x * weight), at, sums.figure[figure]);
   };
-  add(kPpoPolicy, hn::Neg(hn::Min(clipped, free)));  // NaN is the second operand's on x86
+  add(kPpoPolicy, hn::Neg(smaller_of(clipped, free)));  // NaN is the second operand's
   add(kPpoValue, error);
   add(kPpoEntropy, entropy);
   add(kPpoApproxKl, ratio - one - log_ratio);

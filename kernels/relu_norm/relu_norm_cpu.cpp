@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "base/simd/order-inl.h"
 #include "base/simd/run-inl.h"
 #include "base/simd/sum-inl.h"
 
@@ -31,7 +32,7 @@ void relu_norm_rows(const ReluNormArgs& a) {
     // the mean of what relu leaves, then the mean square around it
     ReluNormSum sum, squares;
     for_each_vector(d, a.width, [&](int64_t i, auto part) HWY_ATTR {
-      const auto v = hn::Max(zero, part.load(z + i) + part.load(a.bias + i));
+      const auto v = larger_of(zero, part.load(z + i) + part.load(a.bias + i));
       part.store(v, z + i);
       auto& of = sum.of(int(i / ReluNormSum::kLanes));
       of = of + v;

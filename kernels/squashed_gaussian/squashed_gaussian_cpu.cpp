@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/tanh-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,7 +40,7 @@ void draw(const SquashedGaussian& a) {
       hn::Store(action, d, a.action + at);
       log_prob =
           log_prob - hn::MulAdd(hn::Set(d, 0.5f) * noise, noise, log_std + hn::Set(d, kHalfLog2Pi));
-      const auto left = hn::Max((one - action) * (one + action), zero);
+      const auto left = larger_of((one - action) * (one + action), zero);
       squash = squash + log_vector(d, left + hn::Set(d, 1e-6f));
     }
     if (a.entropy) hn::Store(squash - log_prob, d, a.entropy + c);

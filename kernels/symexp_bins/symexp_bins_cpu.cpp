@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/run-inl.h"
 #include "base/simd/sum-inl.h"
 
@@ -34,10 +35,10 @@ struct Exponentials {
       part.store(v, e + i);
     });
     for (int64_t i = 0; i + RowSum::kLanes <= count; i += RowSum::kLanes)
-      most = hn::Max(most, hn::LoadU(d, e + i));
-    if (count >= RowSum::kLanes) most = hn::Max(most, hn::LoadU(d, e + count - RowSum::kLanes));
+      most = larger_of(most, hn::LoadU(d, e + i));
+    if (count >= RowSum::kLanes) most = larger_of(most, hn::LoadU(d, e + count - RowSum::kLanes));
     else
-      for (int64_t i = 0; i < count; ++i) most = hn::Max(most, hn::Set(d, e[i]));
+      for (int64_t i = 0; i < count; ++i) most = larger_of(most, hn::Set(d, e[i]));
     largest = hn::GetLane(hn::MaxOfLanes(d, most));
     const auto less = hn::Set(d, largest);
     RowSum sum;

@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "base/simd/math-inl.h"
+#include "base/simd/order-inl.h"
 #include "base/simd/panel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,7 +19,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D>
 HWY_INLINE hn::Vec<D> largest_logit(D d, const float* logits, int64_t bins, int64_t stride) {
   auto largest = hn::Load(d, logits);
-  for (int64_t k = 1; k < bins; ++k) largest = hn::Max(largest, hn::Load(d, logits + k * stride));
+  for (int64_t k = 1; k < bins; ++k) largest = larger_of(largest, hn::Load(d, logits + k * stride));
   return largest;
 }
 
@@ -26,7 +27,7 @@ template <class D, class V = hn::Vec<D>>
 HWY_INLINE V position(D d, const TwoHotBins& bins, V x) {
   const V low = hn::Set(d, bins.low), high = hn::Set(d, bins.high);
   const V symlog = hn::CopySignToAbs(log_vector(d, hn::Set(d, 1.f) + hn::Abs(x)), x);
-  return (hn::Min(hn::Max(symlog, low), high) - low) / hn::Set(d, bins.width());
+  return (smaller_of(larger_of(symlog, low), high) - low) / hn::Set(d, bins.width());
 }
 
 // lanes of rows, the others become 0
@@ -47,7 +48,7 @@ void loss(const TwoHotLoss& args) {
     const auto where = position(d, args.bins, hn::Load(d, target + at));
     // the two-hot code's weight of bin k
     const auto code = [&](int64_t k) HWY_ATTR {
-      return hn::Max(one - hn::Abs(where - hn::Set(d, float(k))), hn::Zero(d));
+      return larger_of(one - hn::Abs(where - hn::Set(d, float(k))), hn::Zero(d));
     };
     // cross-entropy = log(sum of exp) - sum of code * logit; numerators wait in the logits' place
     const auto largest = largest_logit(d, logits, bins, stride);
