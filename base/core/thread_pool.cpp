@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/core/error.h"
+#include "base/core/spin.h"
 #include "base/trace/span.h"
 
 namespace maglev {
@@ -16,14 +17,6 @@ namespace {
 // spins before a worker sleeps: about 20 microseconds, longer than the gap between two environment
 // steps
 constexpr int kSpins = 4000;
-
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  std::this_thread::yield();
-#endif
-}
 
 }  // namespace
 
@@ -78,7 +71,7 @@ void ThreadPool::run(int64_t blocks, WorkRef work) {
     const auto span = trace::wait("pool", "pool");
     for (int spins = 0; done_.load(std::memory_order_acquire) != blocks; ++spins) {
       // a worker may have lost its processor in the middle of a block: leave it this one
-      if (spins < kSpins) relax();
+      if (spins < kSpins) spin_pause();
       else std::this_thread::yield();
     }
   }
@@ -108,7 +101,8 @@ void ThreadPool::worker_main(const std::function<void()>& on_start) {
   for (;;) {
     {
       const auto span = trace::wait("idle", "pool");
-      for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i) relax();
+      for (int i = 0; i < kSpins && round_.load(std::memory_order_acquire) == seen; ++i)
+        spin_pause();
       if (round_.load(std::memory_order_acquire) == seen) {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [&] { return round_.load() != seen; });

@@ -24,6 +24,7 @@
 #include "base/core/bfloat16.h"
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/spin.h"
 #include "base/core/thread_pool.h"
 #include "base/processes/socket.h"
 
@@ -39,12 +40,6 @@ constexpr timespec kAsleep = {.tv_sec = 0, .tv_nsec = 100'000'000};  // between 
 constexpr double kLate = 60;    // seconds after which the leader names who it waits for
 constexpr double kEnding = 60;  // seconds that the others have to end
 constexpr int kNotStarted = 127;
-
-void pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 float value_of(uint16_t bits) {
   const uint32_t wide = uint32_t(bits) << 16;
@@ -282,7 +277,7 @@ void ProcessGroup::wait_for(int local) {
   auto& other = shared_->members[local];
   // differences, for counts begin anew at 2^32
   const auto there = [&](uint32_t count) { return int32_t(count - arrivals_) >= 0; };
-  for (int i = 0; i < looks_; ++i, pause())
+  for (int i = 0; i < looks_; ++i, spin_pause())
     if (there(other.arrived.load(std::memory_order_acquire))) return;
   // it takes longer: asleep until it comes, with a look at all now and then
   const double begin = steady_s();

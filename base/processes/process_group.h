@@ -76,7 +76,7 @@ class ProcessGroup {
   /// A head: why one of the others is gone; empty: none is. Any thread.
   std::string lost() const;
   /// A head: waits until the others of its machine and the machines behind it have ended. Throws
-  /// Error where one was not content, or takes longer than ten seconds.
+  /// Error where one was not content, or takes longer than a minute.
   void wait_for_end();
 
  private:
