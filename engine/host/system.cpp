@@ -72,6 +72,8 @@ void name_vector_units(std::string_view flags, std::vector<std::string>& names) 
                                                                    {"amx_int8", "amx-int8"},
                                                                    {"asimd", "neon"},
                                                                    {"sve", "sve"},
+                                                                   {"sve2", "sve2"},
+                                                                   {"asimdhp", "fp16"},
                                                                    {"bf16", "bf16"}};
   // whole words: avx is not in avx2
   std::set<std::string_view> have;
@@ -82,6 +84,19 @@ void name_vector_units(std::string_view flags, std::vector<std::string>& names) 
   }
   for (const auto& [flag, name] : kUnits)
     if (have.contains(flag)) names.emplace_back(name);
+}
+
+// what ARM calls a core; Linux shows numbers (the register MIDR_EL1), and no name of the processor
+std::string arm_core(const std::string& implementer, const std::string& part) {
+  static constexpr std::pair<const char*, const char*> kParts[] = {
+      {"0xd03", "Cortex-A53"},  {"0xd08", "Cortex-A72"},  {"0xd0b", "Cortex-A76"},
+      {"0xd0c", "Neoverse-N1"}, {"0xd40", "Neoverse-V1"}, {"0xd42", "Cortex-A78AE"},
+      {"0xd49", "Neoverse-N2"}, {"0xd4f", "Neoverse-V2"}, {"0xd84", "Neoverse-V3"},
+      {"0xd85", "Cortex-X925"}, {"0xd87", "Cortex-A725"}, {"0xd8e", "Neoverse-N3"}};
+  if (implementer == "0x41")
+    for (const auto& [number, name] : kParts)
+      if (part == number) return std::string("ARM ") + name;
+  return "ARM core " + part + " of maker " + implementer;
 }
 
 // the folders from a process's group up to the mount: a limit may stand at any of them. Inside a
@@ -248,16 +263,25 @@ int64_t parse_limit(std::string_view text) {
 void parse_cpuinfo(std::string_view text, Processor& processor) {
   // a core shows once for each of its threads
   std::set<std::pair<std::string, std::string>> cores;
-  std::string package, model;
+  std::string package, model, implementer;
+  // of ARM, each kind once: a processor may have two
+  std::vector<std::string> kinds;
   for_lines(text, [&](std::string_view line) {
     const auto [key, value] = split(line, ':');
     if (key == "processor") ++processor.present;
     if (key == "model name" && model.empty()) model = value;
     if (key == "physical id") package = value;
     if (key == "core id") cores.emplace(package, value);
+    if (key == "CPU implementer") implementer = value;
+    if (key == "CPU part")
+      if (std::string kind = arm_core(implementer, std::string(value));
+          std::ranges::find(kinds, kind) == kinds.end())
+        kinds.push_back(std::move(kind));
     if ((key == "flags" || key == "Features") && processor.vector_units.empty())
       name_vector_units(value, processor.vector_units);
   });
+  if (model.empty())
+    for (const std::string& kind : kinds) model += (model.empty() ? "" : " and ") + kind;
   if (!model.empty()) processor.model = model;
   processor.cores = int(cores.size());
 }

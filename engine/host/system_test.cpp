@@ -83,10 +83,30 @@ TEST(SystemProbe, cpuinfo_gives_model_cores_and_vector_units) {
   EXPECT_EQ(x86.cores, 2);
   EXPECT_EQ(x86.vector_units,
             (std::vector<std::string>{"avx", "avx2", "fma", "avx512", "avx512-bf16", "amx-bf16"}));
-  Processor arm;
-  parse_cpuinfo("processor\t: 0\nFeatures\t: fp asimd sve bf16\n", arm);
-  EXPECT_EQ(arm.vector_units, (std::vector<std::string>{"neon", "sve", "bf16"}));
-  EXPECT_EQ(arm.model, "unknown");
+}
+
+// Linux names no model there, and measurements are kept by it
+TEST(SystemProbe, cpuinfo_of_arm_gives_the_kinds_of_cores_by_their_numbers) {
+  const auto core = [](const char* number, const char* implementer, const char* part) {
+    return std::string("processor\t: ") + number +
+           "\nBogoMIPS\t: 2000.00\nFeatures\t: fp asimd asimdhp sve sve2 bf16\nCPU "
+           "implementer\t: " +
+           implementer + "\nCPU architecture: 8\nCPU variant\t: 0x0\nCPU part\t: " + part +
+           "\nCPU revision\t: 1\n\n";
+  };
+  Processor one, two, other, none;
+  parse_cpuinfo(core("0", "0x41", "0xd4f") + core("1", "0x41", "0xd4f"), one);
+  EXPECT_EQ(one.model, "ARM Neoverse-V2");
+  EXPECT_EQ(one.present, 2);
+  EXPECT_EQ(one.cores, 0);
+  EXPECT_EQ(one.vector_units, (std::vector<std::string>{"neon", "sve", "sve2", "fp16", "bf16"}));
+  parse_cpuinfo(core("0", "0x41", "0xd87") + core("1", "0x41", "0xd85"), two);
+  EXPECT_EQ(two.model, "ARM Cortex-A725 and ARM Cortex-X925");
+  // another maker's, whose names nobody here knows
+  parse_cpuinfo(core("0", "0xc0", "0xac3"), other);
+  EXPECT_EQ(other.model, "ARM core 0xac3 of maker 0xc0");
+  parse_cpuinfo("processor\t: 0\nFeatures\t: fp asimd\n", none);
+  EXPECT_EQ(none.model, "unknown");
 }
 
 TEST(SystemProbe, the_group_of_either_version_is_found) {

@@ -17,6 +17,8 @@
 #include "base/core/thread_pool.h"
 #include "base/core/words.h"
 #include "base/metrics/rows.h"
+#include "engine/host/proc.h"
+#include "engine/host/system.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/given.h"
 #include "engine/run/several_runs.h"
@@ -61,6 +63,12 @@ std::string system_value(const char* file, const std::string& key) {
     return line.substr(begin, line.find_last_not_of('"') + 1 - begin);
   }
   return "";
+}
+
+std::string processor_model() {
+  Processor processor;
+  parse_cpuinfo(proc_text("/proc/cpuinfo"), processor);
+  return processor.model;
 }
 
 double real_or_nan(const OrderedJson& json) {
@@ -306,7 +314,7 @@ void add_versions(std::string& text, const Reproduce& how) {
   add_row(text, "threads", how.threads > 0 ? std::to_string(how.threads) : "");
   add_row(text, "processes", how.processes > 1 ? std::to_string(how.processes) : "");
   add_row(text, "machines", how.machines > 1 ? std::to_string(how.machines) : "");
-  add_row(text, "processor", system_value("/proc/cpuinfo", "model name"));
+  add_row(text, "processor", processor_model());
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ std::vector<std::string> native_precisions(const std::vector<std::string>& units
   };
   std::vector<std::string> names{"fp64", "fp32"};
   if (has("avx512-bf16") || has("amx-bf16") || has("bf16")) names.push_back("bf16");
-  if (has("avx512-fp16")) names.push_back("fp16");
+  if (has("avx512-fp16") || has("fp16")) names.push_back("fp16");
   return names;
 }
 
