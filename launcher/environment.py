@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -41,6 +42,7 @@ SETUP_LOG = BUILD / "setup.log"
 SETUP_VERSION = 1
 # what fetching and unpacking torch took, for the first line people read
 SETUP_SECONDS = 55
+MACHINES = ("Linux on x86_64", "Linux on aarch64")
 MIN_PYTHON = (3, 10)
 MIN_CMAKE = (3, 25)
 # the oldest torch the engine is run with where the pinned one cannot be had
@@ -167,6 +169,18 @@ def pip_install(
         f"could not fetch {', '.join(line.split(';')[0].strip() for line in wanted)}: "
         f"{reasons[-1] if reasons else 'pip failed'} (log: {log_name(SETUP_LOG)})"
     )
+
+
+def check_machine():
+    """Raises Failure where torch has no packages, and kernels no vectors."""
+    # a system of 32 bits may run on a processor of 64, as on a Raspberry Pi
+    bits = 64 if sys.maxsize > 2**32 else 32
+    machine = f"{platform.system()} on {platform.machine()}"
+    if machine not in MACHINES or bits != 64:
+        raise Failure(
+            f"[setup] Maglev runs with 64 bits as {' or '.join(MACHINES)}; "
+            f"this Python has {bits} bits, {machine}"
+        )
 
 
 def check_python():
@@ -365,6 +379,7 @@ def ensure_setup(tests: bool = False, whole: bool = False) -> dict:
     missing = [one for one in BY_CHOICE if not state.get(one.package)]
     if setup_is_current(state, tests) and not (whole and missing):
         return state
+    check_machine()
     check_python()
     with open(SETUP_LOG, "w") as log:
         if not setup_is_current(state, False):

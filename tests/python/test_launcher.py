@@ -172,6 +172,32 @@ def test_an_older_python_is_told_which_is_needed(home):
     assert done.returncode == 1 and f"Python >= {needed} is needed, this is 3." in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize(
+    "system, machine, largest, refused",
+    [
+        ("Linux", "x86_64", 2**63 - 1, None),
+        ("Linux", "aarch64", 2**63 - 1, None),
+        # of 32 bits on a processor that has 64
+        ("Linux", "aarch64", 2**31 - 1, "this Python has 32 bits, Linux on aarch64"),
+        ("Linux", "riscv64", 2**63 - 1, "this Python has 64 bits, Linux on riscv64"),
+        ("Darwin", "arm64", 2**63 - 1, "this Python has 64 bits, Darwin on arm64"),
+    ],
+)
+def test_a_machine_that_torch_has_no_packages_for_is_told_which_have(home, monkeypatch, system, machine, largest, refused):
+    monkeypatch.syspath_prepend(home)
+    from launcher import environment
+    from launcher.console import Failure
+
+    monkeypatch.setattr(environment.platform, "system", lambda: system)
+    monkeypatch.setattr(environment.platform, "machine", lambda: machine)
+    monkeypatch.setattr(environment.sys, "maxsize", largest)
+    if refused is None:
+        return environment.check_machine()
+    with pytest.raises(Failure) as failure:
+        environment.check_machine()
+    assert str(failure.value) == f"[setup] Maglev runs with 64 bits as Linux on x86_64 or Linux on aarch64; {refused}"
+
+
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"], ["test", "--help"]])
 def test_help_names_the_main_commands_and_sets_nothing_up(fresh, arguments):
     done = fresh.run(*arguments)
