@@ -147,7 +147,9 @@ function(maglev_device_code target)
   endforeach()
   if(MAGLEV_DEVICE_CODE)
     target_compile_definitions(${target} PUBLIC MAGLEV_DEVICE_CODE=1)
-    set(places ${MAGLEV_CUDA_ROOT}/lib64 ${MAGLEV_CUDA_ROOT}/targets/${CMAKE_SYSTEM_PROCESSOR}-linux/lib)
+    # toolkits for servers of ARM name their folder otherwise
+    set(places ${MAGLEV_CUDA_ROOT}/lib64 ${MAGLEV_CUDA_ROOT}/targets/${CMAKE_SYSTEM_PROCESSOR}-linux/lib
+               ${MAGLEV_CUDA_ROOT}/targets/sbsa-linux/lib)
     unset(MAGLEV_CUDART CACHE)
     find_library(MAGLEV_CUDART cudart HINTS ${places} REQUIRED)
     target_link_libraries(${target} PUBLIC ${MAGLEV_CUDART})

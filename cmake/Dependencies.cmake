@@ -22,8 +22,13 @@ function(maglev_ask_python out code)
   set(${out} "${printed}" PARENT_SCOPE)
 endfunction()
 
-# the folder of a Python package; empty where it is not installed
+# the folder of a Python package; empty where it is not installed, and for another kind of machine than this one, whose
+# Python has nothing for it
 function(maglev_python_package out package)
+  if(CMAKE_CROSSCOMPILING)
+    set(${out} "" PARENT_SCOPE)
+    return()
+  endif()
   maglev_ask_python(folder "import importlib.util as u; print(list(u.find_spec('${package}').submodule_search_locations)[0])")
   set(${out} "${folder}" PARENT_SCOPE)
 endfunction()

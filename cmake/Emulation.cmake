@@ -20,6 +20,10 @@ function(maglev_emulated_device target)
   set(emulation ${CMAKE_SOURCE_DIR}/tests/emulation/include)
   # kernels are read as nvcc reads them; memory functions stay calls, which the linker turns to the emulator
   set(flags -O1 -include ${emulation}/cuda_runtime.h -D__CUDACC__ -D__CUDA_ARCH__=800 -Wno-unknown-pragmas)
+  if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+    # statics stay beside those that they are written beside: behind what is shared lies what nobody may touch
+    list(APPEND flags -fno-section-anchors)
+  endif()
   if(MAGLEV_EMULATION_CHECKS)
     list(APPEND flags -fsanitize=thread -fno-builtin-memcpy -fno-builtin-memset)
   endif()

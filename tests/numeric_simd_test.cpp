@@ -31,10 +31,12 @@ HWY_EXPORT(compiled_for);
 std::string ran_with() {
   // lower bits are better
   const int64_t target = HWY_DYNAMIC_DISPATCH(compiled_for)();
-  return target <= HWY_AVX3   ? "avx512"
-         : target <= HWY_AVX2 ? "avx2"
-         : target <= HWY_SSE4 ? "sse4"
-                              : "less";
+  if (target == HWY_SCALAR) return "less";
+#if HWY_ARCH_ARM
+  return "neon";
+#else
+  return target <= HWY_AVX3 ? "avx512" : target <= HWY_AVX2 ? "avx2" : "sse4";
+#endif
 }
 
 TEST(Simd, kernels_run_with_what_was_chosen_also_once_somebody_asked_for_it) {
@@ -50,7 +52,7 @@ TEST(Simd, kernels_run_with_the_instructions_that_were_named_also_once_somebody_
   const std::string expected = named && *named ? named : simd_name();
   EXPECT_EQ(ran_with(), expected);
   EXPECT_EQ(simd_name(), expected);
-  EXPECT_EQ(simd_has_fma(), expected == "avx2" || expected == "avx512");
+  EXPECT_EQ(simd_has_fma(), expected != "sse4" && expected != "less");
   EXPECT_EQ(ran_with(), expected);
 }
 

@@ -1,6 +1,8 @@
 #include "base/simd/targets.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 #include <hwy/targets.h>
 
@@ -13,8 +15,20 @@ namespace {
 struct Level {
   const char* name;
   int64_t target;
+  bool fma;  // products and sums are rounded together
 };
-constexpr Level kLevels[] = {{"avx512", HWY_AVX3}, {"avx2", HWY_AVX2}, {"sse4", HWY_SSE4}};
+#if HWY_ARCH_ARM
+// Highway from 1.0.4 on has the same without instructions for ciphers, as its last one
+#ifdef HWY_NEON_WITHOUT_AES
+constexpr int64_t kNeon = HWY_NEON_WITHOUT_AES;
+#else
+constexpr int64_t kNeon = HWY_NEON;
+#endif
+constexpr Level kLevels[] = {{"neon", kNeon, true}};
+#else
+constexpr Level kLevels[] = {
+    {"avx512", HWY_AVX3, true}, {"avx2", HWY_AVX2, true}, {"sse4", HWY_SSE4, false}};
+#endif
 
 // written before any kernel runs
 bool limited = false;
@@ -22,6 +36,13 @@ bool limited = false;
 bool has(int64_t target) {
   const int64_t supported = hwy::SupportedTargets();
   return (supported & -supported) <= target;
+}
+
+// the best that kernels run with now; null: plain C++
+const Level* level_now() {
+  const auto* level =
+      std::ranges::find_if(kLevels, [](const Level& one) { return has(one.target); });
+  return level == std::end(kLevels) ? nullptr : level;
 }
 
 void use_simd(int64_t targets) {
@@ -51,12 +72,14 @@ bool simd_is_limited() { return limited; }
 
 bool simd_has_avx512() { return has(HWY_AVX3); }
 
-bool simd_has_fma() { return has(HWY_AVX2); }
+bool simd_has_fma() {
+  const Level* level = level_now();
+  return level && level->fma;
+}
 
 std::string simd_name() {
-  for (const Level& level : kLevels)
-    if (has(level.target)) return level.name;
-  return "less";
+  const Level* level = level_now();
+  return level ? level->name : "less";
 }
 
 }  // namespace maglev

@@ -7,9 +7,9 @@
 
 namespace maglev {
 
-/// Holds all kernels to the instructions MAGLEV_SIMD names (sse4, avx2, avx512), where it is set.
-/// Call once, before any kernel runs. Throws Error where the name is unknown or this processor has
-/// no such instructions.
+/// Holds all kernels to the instructions MAGLEV_SIMD names (sse4, avx2, avx512; on ARM neon), where
+/// it is set. Call once, before any kernel runs. Throws Error where the name is unknown on this kind
+/// of processor, or this one has no such instructions.
 void limit_simd();
 
 /// Whether it has: then what is newer than all it can name (tiles) is not used either.
@@ -34,7 +34,7 @@ bool simd_has_avx512();
 /// every processor, without it others.
 bool simd_has_fma();
 
-/// What kernels run with now: "avx512", "avx2", "sse4" or "less".
+/// What kernels run with now: "avx512", "avx2", "sse4", "neon", or in plain C++ "less".
 std::string simd_name();
 
 }  // namespace maglev

@@ -30,7 +30,8 @@ uint3 emulated_grid_size asm("gridDim");
 namespace maglev::emulation {
 namespace {
 
-constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 4096;
+// a guard is whole pages, of which ARM has larger ones
+constexpr size_t kStackBytes = 256 << 10, kGuardBytes = 64 << 10;
 constexpr size_t kSharedBytes = 48 << 10;
 
 /// A stack and where it was left. Without AddressSanitizer, contexts are entered once and then

@@ -1,6 +1,7 @@
 """What maglev doctor says of a machine, of its settings and of variables that do nothing."""
 
 import json
+import platform
 import re
 import resource
 
@@ -72,8 +73,9 @@ def test_a_device_that_is_not_here_is_a_finding_and_the_rest_is_told(engine):
 
 
 def test_instructions_that_there_are_not_are_a_finding_and_end_every_other_command(engine):
-    wrong = {"MAGLEV_SIMD": "avx51"}
-    said = "[simd] MAGLEV_SIMD: unknown instructions 'avx51'; did you mean avx512, avx2?"
+    asked, near = ("neo", "neon") if platform.machine() == "aarch64" else ("avx51", "avx512, avx2")
+    wrong = {"MAGLEV_SIMD": asked}
+    said = f"[simd] MAGLEV_SIMD: unknown instructions '{asked}'; did you mean {near}?"
     done = engine("doctor", "--quick", "--json", env=wrong)
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)

@@ -223,7 +223,7 @@ def test_unknown_verb_is_answered_with_a_near_one_before_any_set_up(fresh):
 def test_unknown_preset_and_option_name_what_there_is(fresh):
     preset, option = fresh.run("build", "--preset", "fast"), fresh.run("build", "--fast")
     assert preset.returncode == option.returncode == 2
-    assert "release, dev, cuda, asan, got 'fast'" in preset.err
+    assert "release, dev, cuda, asan, aarch64, got 'fast'" in preset.err
     assert "does not take '--fast'" in option.err
 
 
