@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike, fspath
 from typing import Any, NamedTuple, SupportsIndex
 
@@ -47,8 +47,12 @@ class Batch:
     extra: dict[str, torch.Tensor]  # [L, B, ...] by name
     time: torch.Tensor  # [B] int64: of each slice's first step, counted from the first that was added
     row: torch.Tensor  # [B] int64: whose steps they are
-    _drawn: _engine.ReplayBuffer
-    _of: Replay
+    # where it came from, which a copy that was pickled does not know
+    _drawn: _engine.ReplayBuffer | None
+    _of: Replay | None
+
+    def __reduce__(self) -> Any:
+        return Batch, (*(getattr(self, field.name) for field in fields(self)[:-2]), None, None)
 
 
 class Replay:
@@ -219,8 +223,8 @@ class Replay:
         steps `first` and later count. What the ring has given up meanwhile is left alone; of slices that share a step
         the last one counts.
         """
-        if not isinstance(batch, Batch) or batch._of is not self:
-            raise _engine.Error("[update] takes a batch that this replay gave")
+        if not isinstance(batch, Batch) or batch._of is not self or batch._drawn is None:
+            raise _engine.Error("[update] takes a batch that this replay gave itself, no copy of one")
         values = {text(name, "[update] a column"): tensor_of(column, f"[update] {name}") for name, column in columns.items()}
         self._engine.update(batch._drawn, values, whole(first, "[update] first"))
 

@@ -379,9 +379,14 @@ def test_what_is_wrong_is_said(tmp_path):
         (lambda: replay.update(batch, {"value": batch.reward[0]}), "[update] value must have shape [2, 4], got [4]"),
         (lambda: replay.update(batch, {"value": batch.reward}, first=2), "first is a step of a slice, in 0..1, got 2"),
     ]
+    later.append((lambda: replay.update(pickle.loads(pickle.dumps(batch)), {"value": batch.reward}), "no copy of one"))
     for act, why in later:
         with pytest.raises(maglev.Error, match=re.escape(why)):
             act()
+    # which is one like any, for whoever only learns from it
+    copied = pickle.loads(pickle.dumps(batch))
+    assert torch.equal(copied.obs, batch.obs) and torch.equal(copied.row, batch.row)
+    assert torch.equal(copied.extra["value"], batch.extra["value"]) and copied.mask is None
 
 
 def test_more_than_memory_holds_is_refused():
