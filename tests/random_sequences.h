@@ -19,6 +19,7 @@ struct Setting {
   int64_t deter = 24, hidden = 10, units = 12;
   Precision precision = Precision::fp32;
   int64_t micro_batch = 0;
+  bool waits = false;  ///< some rows count for nothing
   at::Device device = at::kCPU;
   Group* group = nullptr;  ///< B is then what one of it has
 };
@@ -47,7 +48,9 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
 }
 
 /// Episodes end here and there, and begin at the next step but one. The same on each device.
-inline Sequences sequences(const LearnerOptions& o, uint64_t seed, at::Device device = at::kCPU) {
+/// `waits`: a third of the rows counts for nothing.
+inline Sequences sequences(const LearnerOptions& o, uint64_t seed, at::Device device = at::kCPU,
+                           bool waits = false) {
   at::manual_seed(seed);
   const int64_t T = o.options.length, B = o.options.batch;
   const auto ended = (at::rand({T, B}) < 0.2).to(at::kFloat);
@@ -64,8 +67,12 @@ inline Sequences sequences(const LearnerOptions& o, uint64_t seed, at::Device de
   if (o.shape.channels > 0)
     s.seen.image =
         at::randint(0, 256, {T, B, o.shape.height, o.shape.width, o.shape.channels}, at::kByte);
+  if (waits) {
+    s.weight = (at::rand({T, B}) < 0.67).to(at::kFloat);
+    s.weight.mul_(double(T * B) / s.weight.sum());
+  }
   for (auto* t : {&s.is_first, &s.action, &s.reward, &s.terminated, &s.ended, &s.deter, &s.stoch,
-                  &s.seen.vector, &s.seen.image})
+                  &s.weight, &s.seen.vector, &s.seen.image})
     if (t->defined()) *t = t->to(device);
   return s;
 }

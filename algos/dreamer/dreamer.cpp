@@ -9,6 +9,7 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/memory.h"
 #include "algos/dreamer/reference/learner.h"
+#include "algos/dreamer/row_weights.h"
 #include "algos/dreamer/work.h"
 #include "kernels/products/products_op.h"
 
@@ -55,6 +56,8 @@ std::unique_ptr<Learner> make_learner(const LearnerOptions& o, LearnerState& sta
 Dreamer::Dreamer(const Options& options, const AlgoContext& context)
     : plan_(data_plan(options, context)),
       objective_(options.objective),
+      ends_apart_(context.spec.ends_apart),
+      group_(context.group),
       policy_(options, context, Initializer::none()),
       state_(options, policy_.shape(), context.seed, context.device),
       learner_(make_learner({.options = options.share_of(context.processes),
@@ -82,7 +85,8 @@ Sequences Dreamer::sequences(const Batch& batch) const {
           .terminated = batch.terminated.to(at::kFloat),
           .ended = ended.to(at::kFloat),
           .deter = batch.extra[kDeterColumn][0],
-          .stoch = batch.extra[kStochColumn][0]};
+          .stoch = batch.extra[kStochColumn][0],
+          .weight = ends_apart_ ? row_weights(batch.is_first, group_) : at::Tensor()};
 }
 
 void Dreamer::update(const Batch& batch, Metrics& metrics) {

@@ -36,6 +36,8 @@ class Dreamer : public Algorithm {
  private:
   DataPlan plan_;
   Objective objective_;
+  bool ends_apart_;
+  Group* group_;
   DreamerPolicy policy_;
   LearnerState state_;
   std::unique_ptr<Learner> learner_;

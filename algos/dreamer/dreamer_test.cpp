@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "algos/dreamer/reference/learner.h"
+#include "algos/dreamer/row_weights.h"
 #include "base/core/error.h"
 #include "engine/data/rollout.h"
 #include "engine/host/machine.h"
@@ -14,6 +15,15 @@
 
 namespace maglev::dreamer {
 namespace {
+
+// of an agent that ended, waited, began anew and came; the last row may be a begin or a wait
+TEST(RowWeights, are_0_where_an_agent_waits_and_1_in_the_mean) {
+  const auto is_first = at::tensor({0, 0, 1, 1, 0, 1}, at::kByte).view({6, 1});
+  const auto weight = row_weights(is_first, /*group=*/nullptr);
+  const float w = 5.f / 3;
+  EXPECT_TRUE(at::allclose(weight, at::tensor({w, 0.f, w, w, 0.f}).view({5, 1}))) << weight;
+  EXPECT_TRUE(at::equal(row_weights(at::ones({6, 2}, at::kByte), nullptr), at::zeros({5, 2})));
+}
 
 Options small() {
   Options o;

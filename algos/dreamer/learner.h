@@ -16,14 +16,15 @@ namespace maglev::dreamer {
 /// A batch as the model takes it: T steps of B sequences, each with what led to it. A sequence may
 /// cross the ends of episodes.
 struct Sequences {
-  Observation seen;       ///< [T, B, ...]
-  at::Tensor is_first;    ///< [T, B] f32: an episode begins here, and nothing led to it
-  at::Tensor action;      ///< [T, B, A] f32, taken before
-  at::Tensor reward;      ///< [T, B] f32, got on the way here
-  at::Tensor terminated;  ///< [T, B] f32: there is no future from here
-  at::Tensor ended;       ///< [T, B] f32: the episode's last step, for whatever reason
-  at::Tensor deter;       ///< [B, D] f32: the state before, as it was stored
-  at::Tensor stoch;       ///< [B, S] u8: its categories
+  Observation seen;        ///< [T, B, ...]
+  at::Tensor is_first;     ///< [T, B] f32: an episode begins here, and nothing led to it
+  at::Tensor action;       ///< [T, B, A] f32, taken before
+  at::Tensor reward;       ///< [T, B] f32, got on the way here
+  at::Tensor terminated;   ///< [T, B] f32: there is no future from here
+  at::Tensor ended;        ///< [T, B] f32: the episode's last step, for whatever reason
+  at::Tensor deter;        ///< [B, D] f32: the state before, as it was stored
+  at::Tensor stoch;        ///< [B, S] u8: its categories
+  at::Tensor weight = {};  ///< [T, B] f32: of row_weights; undefined: all rows count alike
 };
 
 /// States of all steps, to be stored again.

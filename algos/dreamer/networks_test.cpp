@@ -153,6 +153,15 @@ TEST(DreamerNetworks, redundancy_is_least_where_each_number_agrees_with_its_own)
   EXPECT_TRUE(at::isfinite(flat.grad()).all().item<bool>());
 }
 
+TEST(DreamerNetworks, redundancy_of_weighted_rows_is_that_of_those_that_count) {
+  at::manual_seed(2);
+  const auto token = at::randn({30, 5}, at::kDouble), projected = at::randn({30, 5}, at::kDouble);
+  const auto weight = at::cat({at::full({20}, 1.5, at::kDouble), at::zeros({10}, at::kDouble)});
+  const auto first = [](const at::Tensor& x) { return x.narrow(0, 0, 20); };
+  EXPECT_NEAR(redundancy_loss(projected, token, 0.5, weight).item<double>(),
+              redundancy_loss(first(projected), first(token), 0.5).item<double>(), 1e-9);
+}
+
 TEST(DreamerNetworks, see_images_on_kernels_as_by_atens_operations) {
   EnvSpec spec = pixels(32, 32);
   spec.observations.push_back({.name = "vector", .shape = {5}});

@@ -142,15 +142,19 @@ at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& se
 }
 
 at::Tensor redundancy_loss(const at::Tensor& projected, const at::Tensor& token,
-                           double off_diagonal) {
+                           double off_diagonal, const at::Tensor& weight) {
   // a number that is the same in all rows correlates with nothing
   constexpr double kLeastVariance = 1e-8;
-  const auto standardised = [](const at::Tensor& x) {
-    const auto centred = x - x.mean(0);
-    return centred * at::rsqrt(centred.square().mean(0) + kLeastVariance);
+  const auto counted = [&](const at::Tensor& x) {
+    return weight.defined() ? weight.unsqueeze(1) * x : x;
+  };
+  const auto standardised = [&](const at::Tensor& x) {
+    const auto centred = x - counted(x).mean(0);
+    return centred * at::rsqrt(counted(centred.square()).mean(0) + kLeastVariance);
   };
   const auto correlation =
-      at::mm(standardised(projected).t(), standardised(token.detach())) / double(token.size(0));
+      at::mm(counted(standardised(projected)).t(), standardised(token.detach())) /
+      double(token.size(0));
   const auto diagonal = correlation.diagonal();
   const auto others = correlation.square().sum() - diagonal.square().sum();
   return (diagonal - 1).square().sum() + off_diagonal * others;

@@ -81,8 +81,8 @@ at::Tensor reconstruction_loss(const Reconstruction& made, const Observation& se
 /// How far the cross-correlation, over N rows, of `projected` [N, E] and `token` [N, E] is from the
 /// identity, squared and summed, what is off the diagonal times `off_diagonal` (Zbontar et al.,
 /// "Barlow Twins", 2021; Morihira et al., "R2-Dreamer", 2026). Tokens are what they are: no
-/// gradient goes there.
+/// gradient goes there. `weight` [N], of mean 1, says how much rows count; undefined: alike.
 at::Tensor redundancy_loss(const at::Tensor& projected, const at::Tensor& token,
-                           double off_diagonal);
+                           double off_diagonal, const at::Tensor& weight = {});
 
 }  // namespace maglev::dreamer

@@ -24,7 +24,8 @@ Sequences share_of(const Sequences& all, int64_t rank, int64_t count) {
           .terminated = own(all.terminated),
           .ended = own(all.ended),
           .deter = own(all.deter, 0),
-          .stoch = own(all.stoch, 0)};
+          .stoch = own(all.stoch, 0),
+          .weight = own(all.weight)};
 }
 
 template <class Learner>
@@ -45,7 +46,7 @@ constexpr int kProcesses = 2;
 // of the numbers that processes draw, put together as one batch's
 TEST_P(DreamerShares, have_the_gradient_of_the_batch) {
   Made<ReferenceLearner> one(GetParam());
-  const Sequences batch = sequences(one.options, 3);
+  const Sequences batch = sequences(one.options, 3, at::kCPU, GetParam().waits);
   const int64_t T = one.options.options.length, B = one.options.options.batch / kProcesses;
   GroupOfThreads group(kProcesses);
   auto fused = made_shares<FusedLearner>(group, GetParam(), kProcesses);
@@ -86,7 +87,8 @@ TEST_P(DreamerShares, have_the_gradient_of_the_batch) {
 TEST_P(DreamerShares, of_the_fused_learner_learn_what_those_of_the_reference_do) {
   Made<ReferenceLearner> one(GetParam());
   std::vector<Sequences> batches;
-  for (uint64_t seed : {3, 4}) batches.push_back(sequences(one.options, seed));
+  for (uint64_t seed : {3, 4})
+    batches.push_back(sequences(one.options, seed, at::kCPU, GetParam().waits));
   GroupOfThreads group(kProcesses);
   auto fused = made_shares<FusedLearner>(group, GetParam(), kProcesses);
   auto reference = made_shares<ReferenceLearner>(group, GetParam(), kProcesses);
@@ -112,7 +114,9 @@ INSTANTIATE_TEST_SUITE_P(Settings, DreamerShares,
                          testing::Values(Setting{}, Setting{.B = 18, .categories = true},
                                          Setting{.B = 4, .images = true},
                                          Setting{.B = 10, .redundancy = true},
-                                         Setting{.B = 16, .micro_batch = 2}));
+                                         Setting{.B = 16, .micro_batch = 2},
+                                         Setting{.B = 18, .waits = true},
+                                         Setting{.B = 10, .redundancy = true, .waits = true}));
 
 }  // namespace
 }  // namespace maglev::dreamer

@@ -154,7 +154,9 @@ void FusedLearner::learn_agreement() {
   auto projected = gathered(options_.group, projected_.detach()).detach();
   projected.set_requires_grad(true);
   const auto token = gathered(options_.group, token_);
-  const auto loss = o.redundancy_coef * redundancy_loss(projected, token, o.off_diagonal);
+  const auto weights =
+      row_weights_.defined() ? gathered(options_.group, row_weights_) : row_weights_;
+  const auto loss = o.redundancy_coef * redundancy_loss(projected, token, o.off_diagonal, weights);
   loss.backward();
   const int64_t rows = projected_.size(0);
   d_projected_.copy_(projected.grad().narrow(0, rank_of(options_.group) * rows, rows));
@@ -183,13 +185,20 @@ void FusedLearner::learn(const Sequences& batch) {
     mix_.pack();
     weights_.copy();
   }
-  const Shard::Update update{batch, noise_, latents_};
+  if (batch.weight.defined() != row_weights_.defined()) {
+    const auto like = [&](const at::Tensor& x) {
+      return batch.weight.defined() ? at::empty({x.numel()}, returns_.options()) : at::Tensor();
+    };
+    row_weights_ = like(batch.weight), return_weights_ = like(returns_);
+  }
+  const Shard::Update update{batch, noise_, latents_, row_weights_, return_weights_};
   each_shard([&](int64_t s) { shards_[size_t(s)]->first_pass(update); });
   // the range of all returns, in which advantages are measured
   auto range = state_->range.clone();
   {
     const auto span = trace::stage("range");
-    scale_ = moved_range(range, returns_of_all(), options_.options.range_rate);
+    const auto [returns, weights] = returns_of_all();
+    scale_ = moved_range(range, returns, options_.options.range_rate, weights);
   }
   if (!options_.shape.decodes) learn_agreement();
   each_shard([&](int64_t s) { shards_[size_t(s)]->second_pass(update, scale_); });
@@ -197,15 +206,18 @@ void FusedLearner::learn(const Sequences& batch) {
   state_->range.copy_(range);
 }
 
-at::Tensor FusedLearner::returns_of_all() {
-  if (!options_.group) return returns_;
+std::pair<at::Tensor, at::Tensor> FusedLearner::returns_of_all() {
+  if (!options_.group) return {returns_, return_weights_};
   // projections and tokens would be asked of the others once more
   if (given_.defined() && !options_.shape.decodes)
     throw Error(
         "[dreamer] memory does not suffice for an update of this process; set "
         "dreamer.micro_batch, so that all learn from fewer sequences at once");
-  if (!given_.defined()) given_ = gathered(options_.group, returns_);
-  return given_;
+  const bool weighs = return_weights_.defined();
+  if (!given_.defined())
+    given_ = gathered(options_.group,
+                      weighs ? at::stack({returns_, return_weights_}, 1) : returns_.unsqueeze(1));
+  return {given_.select(1, 0), weighs ? given_.select(1, 1) : at::Tensor()};
 }
 
 StoredLatents FusedLearner::update(const Sequences& batch, at::Tensor& figures) {

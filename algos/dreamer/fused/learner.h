@@ -39,8 +39,8 @@ class FusedLearner : public Learner {
   void learn(const Sequences& batch);
   void draw_noise();
   /// returns_, and with them those of other processes, who give theirs once an update: what is begun
-  /// anew for want of memory gets those it had.
-  at::Tensor returns_of_all();
+  /// anew for want of memory gets those it had. Beside them their weights, or none.
+  std::pair<at::Tensor, at::Tensor> returns_of_all();
   /// Without a decoder: the loss over the whole batch's projections and tokens, and its gradient.
   void learn_agreement();
   template <class Work>
@@ -53,7 +53,8 @@ class FusedLearner : public Learner {
   at::Tensor bins_;
   at::Tensor lanes_, figures_;                  ///< [shards, P], [shards, kFigures]
   at::Tensor returns_, scale_;                  ///< [H * T * B]; what returns were divided by
-  at::Tensor given_;                            ///< returns of all processes, [W * H * T * B]
+  at::Tensor row_weights_, return_weights_;     ///< [T * B], [H * T * B], where rows have some
+  at::Tensor given_;                            ///< of all processes, [W * H * T * B, 1 or 2]
   at::Tensor projected_, token_, d_projected_;  ///< [T * B, E], shard after shard; or undefined
   UpdateNoise noise_;
   StoredLatents latents_;

@@ -19,12 +19,17 @@
 namespace maglev::dreamer {
 namespace {
 
-class FusedLearnerParity : public testing::TestWithParam<Setting> {};
+class FusedLearnerParity : public testing::TestWithParam<Setting> {
+ protected:
+  static Sequences batch(const LearnerOptions& options, uint64_t seed) {
+    return sequences(options, seed, at::kCPU, GetParam().waits);
+  }
+};
 
 TEST_P(FusedLearnerParity, gradients_are_those_of_autograd) {
   Made<ReferenceLearner> reference(GetParam());
   Made<FusedLearner> fused(GetParam());
-  const Sequences batch = sequences(reference.options, 3);
+  const Sequences batch = this->batch(reference.options, 3);
   // the reference's update leaves its gradient clipped tensor by tensor: taken before that here
   const auto ours = fused.learner.gradients(batch).clone();
   const ReferenceLoss loss(reference.options.options, reference.options.shape,
@@ -49,9 +54,8 @@ TEST_P(FusedLearnerParity, an_update_leaves_what_autograd_leaves) {
   Made<ReferenceLearner> reference(GetParam());
   Made<FusedLearner> fused(GetParam());
   for (uint64_t seed : {3, 4}) {
-    const auto theirs =
-        reference.learner.update(sequences(reference.options, seed), reference.figures);
-    const auto ours = fused.learner.update(sequences(fused.options, seed), fused.figures);
+    const auto theirs = reference.learner.update(batch(reference.options, seed), reference.figures);
+    const auto ours = fused.learner.update(batch(fused.options, seed), fused.figures);
     EXPECT_TRUE(close(ours.deter, theirs.deter, 1e-5));
     EXPECT_TRUE(at::equal(ours.stoch, theirs.stoch));
     for (int64_t f = 0; f < int64_t(kFigures); ++f)
@@ -75,7 +79,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{.B = 5, .images = true, .redundancy = true},
                     Setting{.B = 13, .micro_batch = 2},
                     Setting{.B = 8, .images = true, .micro_batch = 1},
-                    Setting{.B = 9, .redundancy = true, .micro_batch = 3}));
+                    Setting{.B = 9, .redundancy = true, .micro_batch = 3},
+                    Setting{.B = 9, .T = 8, .waits = true},
+                    Setting{.B = 5, .images = true, .categories = true, .waits = true},
+                    Setting{.B = 13, .micro_batch = 2, .waits = true},
+                    Setting{.B = 9, .redundancy = true, .micro_batch = 3, .waits = true}));
 
 TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
   for (const auto& [images, redundancy] :

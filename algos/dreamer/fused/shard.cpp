@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "algos/dreamer/row_weights.h"
 #include "base/trace/span.h"
 #include "kernels/action_head/action_head_op.h"
 #include "kernels/lambda_returns/lambda_returns_op.h"
@@ -58,9 +59,9 @@ at::Tensor Shard::rows_of(const at::Tensor& place) const {
   return place.narrow(0, T_ * begun_, n_);
 }
 
-at::Tensor Shard::returns() const {
+at::Tensor Shard::returns_of(const at::Tensor& place) const {
   const int64_t H = options_.imagination;
-  return place_.returns.narrow(0, H * T_ * begun_, H * n_).view({H, n_});
+  return place.narrow(0, H * T_ * begun_, H * n_).view({H, n_});
 }
 
 template <class Work>
@@ -100,9 +101,17 @@ void Shard::second_pass(const Update& update, const at::Tensor& range) {
 }
 
 void Shard::look_ahead(const Update& update, bool learn) {
-  const auto& [batch, noise, latents] = update;
+  const auto& [batch, noise, latents, row_weights, return_weights] = update;
   const int64_t H = options_.imagination, B = batch.reward.size(1), first = place_.first + begun_;
   const auto sequences = [&](const at::Tensor& x) { return x.narrow(0, first, m_); };
+
+  // how much its rows count, and the dreams from them
+  row_weight_ = batch.weight.defined() ? part(batch.weight).flatten() : at::Tensor();
+  if (row_weight_.defined()) {
+    const int64_t rows = T_ * place_.first, count = T_ * place_.count;
+    rows_of(row_weights.narrow(0, rows, count)).copy_(row_weight_);
+    returns_of(return_weights.narrow(0, H * rows, H * count)).copy_(row_weight_.expand({H, n_}));
+  }
 
   // states of all steps
   const auto encoded = [&] {
@@ -158,7 +167,7 @@ void Shard::learn_model(const Sequences& batch) {
   const auto span = trace::stage("decode");
   const Observation seen = Observation{part(batch.seen.image), part(batch.seen.vector)}.rows();
   add(kObservation, sight_.decode(scan_.feature(), seen, options_.reconstruction_coef / rows_,
-                                  scan_.d_feature()));
+                                  row_weight_, scan_.d_feature()));
 }
 
 void Shard::learn_states() {
@@ -184,11 +193,13 @@ void Shard::learn_divergence() {
                           .to_prior = o.dynamics_coef / rows_,
                           .to_posterior = o.representation_coef / rows_},
                          divergence_, prior_.out(0), d_probs_);
+  if (row_weight_.defined())
+    for (at::Tensor d : {prior_.out(0), d_probs_}) d.mul_(row_weight_.unsqueeze(1));
   prior_.back(prior_.out(0), scan_.deter(), scratch_, scan_.d_deter());
-  const auto counted = divergence_.clamp_min(o.free_nats).sum() / rows_;
+  const auto counted = weighted(divergence_.clamp_min(o.free_nats), row_weight_).sum() / rows_;
   add(kDynamics, o.dynamics_coef * counted);
   add(kRepresentation, o.representation_coef * counted);
-  add(kDivergence, divergence_.sum() / rows_);
+  add(kDivergence, weighted(divergence_, row_weight_).sum() / rows_);
 }
 
 void Shard::learn_replayed_values(const Sequences& batch) {
@@ -204,7 +215,8 @@ void Shard::learn_replayed_values(const Sequences& batch) {
                    .discount = o.discount(),
                    .lambda = o.lambda},
                   replayed_returns_);
-  const auto weight = (1 - ended.narrow(0, 0, T_ - 1)).flatten();
+  auto weight = (1 - ended.narrow(0, 0, T_ - 1)).flatten();
+  if (row_weight_.defined()) weight = weight * row_weight_.narrow(0, 0, rows);
   // the dream begins at these rows, so the value network has seen them
   replayed_logits_.copy_(dream_.value.all_out().narrow(0, 0, rows));
   auto loss = loss_.narrow(0, 0, rows);
@@ -225,8 +237,9 @@ void Shard::learn_values() {
   const auto span = trace::stage("critic");
   const Options& o = options_;
   const int64_t rows = o.imagination * n_;
-  // a step counts by the chance that it is reached, the first one included
+  // a step counts by the chance that it is reached, the first one included, and as its start does
   at::cumprod_out(weight_, 1 - dream_.terminated(), 0);
+  if (row_weight_.defined()) weight_.mul_(row_weight_);
   const auto weight = weight_.narrow(0, 0, o.imagination).view({rows});
   auto logits = dream_.value.all_out().narrow(0, 0, rows);
   const double factor = o.value_coef / dream_rows_;
@@ -248,18 +261,20 @@ void Shard::learn_heads(const Sequences& batch) {
   auto logits = dream_.reward.all_out().narrow(0, 0, n_);
   auto loss = loss_.narrow(0, 0, n_);
   const double factor = o.reward_coef / rows_;
-  symexp_loss_(bins_, logits, dream_.reward.bias(),
-               {.target = part(batch.reward), .second = {}, .weight = {}, .factor = factor}, loss);
-  add(kReward, factor * loss.sum());
+  symexp_loss_(
+      bins_, logits, dream_.reward.bias(),
+      {.target = part(batch.reward), .second = {}, .weight = row_weight_, .factor = factor}, loss);
+  add(kReward, factor * weighted(loss, row_weight_).sum());
   dream_.reward.back(logits, scan_.feature(), scratch_, scan_.d_feature());
 
   const auto goes_on = dream_.going_on.all_out().narrow(0, 0, n_) + dream_.going_on.bias();
   const auto target = ((1 - part(batch.terminated)) * o.discount()).view({n_, 1});
   const double share = o.continue_coef / rows_;
-  add(kContinue,
-      share * at::binary_cross_entropy_with_logits(goes_on, target, {}, {}, at::Reduction::Sum));
-  dream_.going_on.back((goes_on.sigmoid() - target) * share, scan_.feature(), scratch_,
-                       scan_.d_feature());
+  const auto weight = row_weight_.defined() ? row_weight_.unsqueeze(1) : row_weight_;
+  add(kContinue, share * at::binary_cross_entropy_with_logits(goes_on, target, weight, {},
+                                                              at::Reduction::Sum));
+  dream_.going_on.back(weighted((goes_on.sigmoid() - target) * share, weight), scan_.feature(),
+                       scratch_, scan_.d_feature());
 }
 
 void Shard::learn_policy(const at::Tensor& range) {
@@ -278,8 +293,8 @@ void Shard::learn_policy(const at::Tensor& range) {
                .entropy_coef = o.entropy_coef},
               loss_, entropy_, head);
   add(kPolicy, loss_.sum());
-  add(kReturn, returns().sum() / dream_rows_);
-  add(kEntropy, entropy_.sum() / dream_rows_);
+  add(kReturn, weighted(returns(), row_weight_).sum() / dream_rows_);
+  add(kEntropy, weighted(entropy_.view({o.imagination, n_}), row_weight_).sum() / dream_rows_);
   dream_.policy.back(head, dream_.feature().narrow(0, 0, rows), scratch_);
 }
 

@@ -41,11 +41,14 @@ class Shard {
         const Head& slow_value, const MixInputs& mix, WeightRows& weights, const at::Tensor& bins,
         const ShardPlace& place);
 
-  /// What an update reads, and the states it writes: its part of them.
+  /// What an update reads, and the states it writes: its part of them. Weights of rows, where there
+  /// are any, are written in the order of ShardPlace's columns: [T * B], and of the returns
+  /// [H * T * B].
   struct Update {
     const Sequences& batch;
     const UpdateNoise& noise;
     StoredLatents& latents;
+    at::Tensor row_weights, return_weights;
   };
   /// Everything that needs no other shard's rows. Sets gradients and figures to zero first.
   void first_pass(const Update& update);
@@ -70,7 +73,8 @@ class Shard {
   void learn_heads(const Sequences& batch);
   /// The part's sequences of x [T, B, ...], and its rows of what the place has.
   at::Tensor part(const at::Tensor& x) const;
-  at::Tensor returns() const;
+  at::Tensor returns() const { return returns_of(place_.returns); }
+  at::Tensor returns_of(const at::Tensor& place) const;
   at::Tensor rows_of(const at::Tensor& place) const;
   void add(Figure figure, const at::Tensor& value) { place_.figures[figure].add_(value); }
 
@@ -91,6 +95,7 @@ class Shard {
   Dream dream_;
   Weight projector_;  ///< features to tokens, where there is no decoder
   at::Tensor projector_forward_, projector_back_;
+  at::Tensor row_weight_;  ///< [n], of the part's rows; undefined: all count alike
   at::Tensor divergence_, d_probs_, loss_, entropy_, weight_, replayed_logits_, replayed_returns_;
 };
 

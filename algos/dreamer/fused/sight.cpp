@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "algos/dreamer/row_weights.h"
+
 namespace maglev::dreamer {
 
 at::Tensor Sight::encode(const Observation& rows, bool learn) {
@@ -19,14 +21,14 @@ void Sight::encode_back(const at::Tensor& d_tokens) {
 }
 
 at::Tensor Sight::decode(const at::Tensor& feature, const Observation& rows, double weight,
-                         at::Tensor& d_feature) {
+                         const at::Tensor& row_weight, at::Tensor& d_feature) {
   at::Tensor loss, leaf = feature.detach();
   {
     at::AutoGradMode with_grad(true);
     leaf.set_requires_grad(true);
     const Latent latent{leaf.narrow(1, 0, shape_.deter),
                         leaf.narrow(1, shape_.deter, shape_.flat_stoch())};
-    loss = weight * decoder_->loss(latent, rows, products_).sum();
+    loss = weight * weighted(decoder_->loss(latent, rows, products_), row_weight).sum();
     loss.backward();
   }
   d_feature.add_(leaf.grad());

@@ -24,10 +24,11 @@ class Sight {
   at::Tensor encode(const Observation& rows, bool learn);
   /// Adds the encoder's gradients by those of the tokens that encode() gave.
   void encode_back(const at::Tensor& d_tokens);
-  /// The sum over rows of what feature [N, F] does not show of them, times `weight`; a scalar. Adds
-  /// the decoder's gradients, and those of the feature to d_feature.
+  /// The sum over rows of what feature [N, F] does not show of them, each by its `row_weight` [N]
+  /// where there is one, times `weight`; a scalar. Adds the decoder's gradients, and those of the
+  /// feature to d_feature.
   at::Tensor decode(const at::Tensor& feature, const Observation& rows, double weight,
-                    at::Tensor& d_feature);
+                    const at::Tensor& row_weight, at::Tensor& d_feature);
 
  private:
   ModelShape shape_;

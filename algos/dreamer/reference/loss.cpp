@@ -6,6 +6,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algos/dreamer/reference/returns.h"
+#include "algos/dreamer/row_weights.h"
 #include "base/trace/span.h"
 
 namespace maglev::dreamer {
@@ -49,40 +50,48 @@ void ReferenceLoss::model_losses(const Sequences& batch, Terms& terms) const {
   const auto& [token, latent, posterior, prior] = terms.observed;
   const Options& o = options_;
   const auto feature = latent.feature();
+  const at::Tensor& weight = batch.weight;
+  const auto rows_weight = weight.defined() ? weight.flatten() : weight;
 
   // what was seen, got and ended can be told from the states
   if (o.objective == Objective::reconstruction) {
     const Latent rows{latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)};
     const auto errors = networks_->decoder->loss(rows, batch.seen.rows());
-    terms.observation = o.reconstruction_coef * errors.mean();
+    terms.observation = o.reconstruction_coef * weighted(errors, rows_weight).mean();
   } else {
     const auto projected = networks_->projector->forward(feature.flatten(0, 1));
-    terms.observation = o.redundancy_coef * redundancy(projected, token.flatten(0, 1));
+    terms.observation = o.redundancy_coef * redundancy(projected, token.flatten(0, 1), rows_weight);
   }
   const auto rewards = two_hot_code(batch.reward, bins_);
-  terms.reward = o.reward_coef * cross_entropy(networks_->reward->forward(feature), rewards).mean();
+  terms.reward =
+      o.reward_coef *
+      weighted(cross_entropy(networks_->reward->forward(feature), rewards), weight).mean();
   const auto going_on = (1 - batch.terminated) * o.discount();
   terms.going_on =
       o.continue_coef * at::binary_cross_entropy_with_logits(
-                            networks_->going_on->forward(feature).squeeze(-1), going_on);
+                            networks_->going_on->forward(feature).squeeze(-1), going_on, weight);
 
   // the prior goes to the posterior, and less so the posterior to the prior; neither below free
   // nats
   const auto dynamics = divergence(posterior.detach(), prior);
   const auto representation = divergence(posterior, prior.detach());
-  terms.dynamics = o.dynamics_coef * dynamics.clamp_min(o.free_nats).mean();
-  terms.representation = o.representation_coef * representation.clamp_min(o.free_nats).mean();
-  terms.divergence = dynamics.detach().mean();
+  const auto mean = [&](const at::Tensor& x) { return weighted(x, weight).mean(); };
+  terms.dynamics = o.dynamics_coef * mean(dynamics.clamp_min(o.free_nats));
+  terms.representation = o.representation_coef * mean(representation.clamp_min(o.free_nats));
+  terms.divergence = mean(dynamics.detach());
 }
 
-at::Tensor ReferenceLoss::redundancy(const at::Tensor& projected, const at::Tensor& token) const {
-  if (!group_) return redundancy_loss(projected, token, options_.off_diagonal);
+at::Tensor ReferenceLoss::redundancy(const at::Tensor& projected, const at::Tensor& token,
+                                     const at::Tensor& weight) const {
+  if (!group_) return redundancy_loss(projected, token, options_.off_diagonal, weight);
   // others' rows are constants here, and each process has the gradient of its own
   const auto others = gathered(group_, projected.detach());
   const int64_t rows = projected.size(0), begin = group_->rank() * rows, end = begin + rows;
   const auto all =
       at::cat({others.narrow(0, 0, begin), projected, others.narrow(0, end, others.size(0) - end)});
-  const auto loss = redundancy_loss(all, gathered(group_, token.detach()), options_.off_diagonal);
+  const auto weights = weight.defined() ? gathered(group_, weight) : weight;
+  const auto loss =
+      redundancy_loss(all, gathered(group_, token.detach()), options_.off_diagonal, weights);
   const double processes = group_->size();
   return processes * loss - (processes - 1) * loss.detach();
 }
@@ -128,18 +137,21 @@ at::Tensor ReferenceLoss::value_loss(const at::Tensor& feature, const at::Tensor
   return cross_entropy(networks_->value->forward(feature), code);
 }
 
-void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& range,
-                                        Terms& terms) const {
+void ReferenceLoss::actor_critic_losses(const Imagined& imagined, const at::Tensor& starts,
+                                        at::Tensor& range, Terms& terms) const {
   const auto span = trace::stage("actor");
   const Options& o = options_;
   const int64_t H = o.imagination;
   const auto first = [H](const at::Tensor& x) { return x.narrow(0, 0, H); };
-  // a step counts by the chance that it is reached, the first one included
-  const auto weight = first(at::cumprod(1 - imagined.terminated, 0));
+  // a step counts by the chance that it is reached, the first one included, and as its start does
+  const auto weight = weighted(first(at::cumprod(1 - imagined.terminated, 0)), starts);
 
   // advantages (R_t - v(s_t)) / max(1, S), S the moving range of returns from the 5th to the 95th
   // percentile
-  terms.range = moved_range(range, gathered(group_, imagined.returns.flatten()), o.range_rate);
+  const auto& returns = imagined.returns;
+  const auto counted = starts.defined() ? starts.expand_as(returns).flatten() : starts;
+  terms.range = moved_range(range, gathered(group_, returns.flatten()), o.range_rate,
+                            starts.defined() ? gathered(group_, counted) : counted);
   const auto advantage = (imagined.returns - first(imagined.value)) / terms.range;
 
   // actor: -(advantage ln p(a_t | s_t) + eta entropy), by likelihood ratios for any actions
@@ -152,8 +164,8 @@ void ReferenceLoss::actor_critic_losses(const Imagined& imagined, at::Tensor& ra
 
   // critic, to the lambda returns of the same steps
   terms.value = o.value_coef * (weight * value_loss(feature, imagined.returns)).mean();
-  terms.entropy = entropy.detach().mean();
-  terms.mean_return = imagined.returns.mean();
+  terms.entropy = weighted(entropy.detach(), starts).mean();
+  terms.mean_return = weighted(returns, starts).mean();
 }
 
 void ReferenceLoss::replay_value_loss(const Sequences& batch, const at::Tensor& returns,
@@ -167,7 +179,8 @@ void ReferenceLoss::replay_value_loss(const Sequences& batch, const at::Tensor& 
                                       .ended = batch.ended},
                                      options_.discount(), options_.lambda);
   const auto feature = terms.observed.latent.feature().narrow(0, 0, T - 1);
-  const auto weight = 1 - batch.ended.narrow(0, 0, T - 1);
+  const auto goes_on = 1 - batch.ended.narrow(0, 0, T - 1);
+  const auto weight = batch.weight.defined() ? goes_on * batch.weight.narrow(0, 0, T - 1) : goes_on;
   terms.replay_value = options_.replay_value_coef * (weight * value_loss(feature, target)).mean();
 }
 
@@ -182,7 +195,8 @@ ReferenceLoss::Terms ReferenceLoss::compute(const Sequences& batch, const Update
   const Latent& latent = terms.observed.latent;
   const Imagined imagined =
       imagine({latent.deter.flatten(0, 1), latent.stoch.flatten(0, 1)}, noise);
-  actor_critic_losses(imagined, range, terms);
+  actor_critic_losses(imagined, batch.weight.defined() ? batch.weight.flatten() : batch.weight,
+                      range, terms);
   replay_value_loss(batch, imagined.returns[0].view({T, B}), terms);
   terms.total = terms.observation + terms.reward + terms.going_on + terms.dynamics +
                 terms.representation + terms.policy + terms.value + terms.replay_value;

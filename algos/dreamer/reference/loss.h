@@ -57,14 +57,17 @@ class ReferenceLoss {
   Observed observe(const Sequences& batch, const at::Tensor& noise) const;
   void model_losses(const Sequences& batch, Terms& terms) const;
   Imagined imagine(const Latent& starts, const UpdateNoise& noise) const;
-  void actor_critic_losses(const Imagined& imagined, at::Tensor& range, Terms& terms) const;
+  /// `weight` [N]: how much each start counts; undefined: alike.
+  void actor_critic_losses(const Imagined& imagined, const at::Tensor& weight, at::Tensor& range,
+                           Terms& terms) const;
   /// `returns` [T, B]: what was imagined from each step.
   void replay_value_loss(const Sequences& batch, const at::Tensor& returns, Terms& terms) const;
 
  private:
   /// The redundancy loss over rows of all processes; its gradient is of this one's, in the scale of
   /// losses that are means over its own rows.
-  at::Tensor redundancy(const at::Tensor& projected, const at::Tensor& token) const;
+  at::Tensor redundancy(const at::Tensor& projected, const at::Tensor& token,
+                        const at::Tensor& weight) const;
   /// Cross-entropy to `target`, and to what the slow network says of the same features.
   at::Tensor value_loss(const at::Tensor& feature, const at::Tensor& target) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -22,6 +23,16 @@ at::Tensor percentile(const at::Tensor& sorted, double share) {
   const int64_t below = int64_t(std::floor(place));
   const int64_t above = std::min(below + 1, sorted.size(0) - 1);
   return at::lerp(sorted[below], sorted[above], place - double(below));
+}
+
+// the same of the first `count` [1] i64
+at::Tensor percentile(const at::Tensor& sorted, double share, const at::Tensor& count) {
+  const auto last = (count - 1).clamp_min(0);
+  const auto place = share * last.to(at::kDouble);
+  const auto below = place.floor().to(at::kLong), above = at::minimum(below + 1, last);
+  return at::lerp(sorted.gather(0, below), sorted.gather(0, above),
+                  (place - below).to(sorted.scalar_type()))
+      .squeeze(0);
 }
 
 }  // namespace
@@ -70,11 +81,22 @@ at::Tensor lambda_returns(const Trajectory& s, double discount, double lambda) {
   return at::stack(returns);
 }
 
-at::Tensor moved_range(at::Tensor& range, const at::Tensor& x, double rate) {
+at::Tensor moved_range(at::Tensor& range, const at::Tensor& x, double rate,
+                       const at::Tensor& weight) {
   at::NoGradGuard no_grad;
-  const auto sorted = std::get<0>(x.flatten().sort());
+  at::Tensor now;
+  if (weight.defined()) {
+    // what counts comes first
+    const auto out = weight.flatten() == 0;
+    const auto sorted =
+        std::get<0>(x.flatten().masked_fill(out, std::numeric_limits<double>::infinity()).sort());
+    const auto count = out.logical_not().sum(0, /*keepdim=*/true);
+    now = at::stack({percentile(sorted, 0.05, count), percentile(sorted, 0.95, count)});
+  } else {
+    const auto sorted = std::get<0>(x.flatten().sort());
+    now = at::stack({percentile(sorted, 0.05), percentile(sorted, 0.95)});
+  }
   // a batch that is no numbers moves nothing for good
-  const auto now = at::stack({percentile(sorted, 0.05), percentile(sorted, 0.95)});
   range.lerp_(at::where(now.isfinite(), now, range), rate);
   return (range[1] - range[0]).clamp_min(1);
 }

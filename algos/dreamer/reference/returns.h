@@ -29,8 +29,10 @@ struct Trajectory {
 at::Tensor lambda_returns(const Trajectory& steps, double discount, double lambda);
 
 /// `range` [2] moves by the share `rate` to the 5th and 95th percentile of x, in place; returns
-/// their distance, at least 1.
-at::Tensor moved_range(at::Tensor& range, const at::Tensor& x, double rate);
+/// their distance, at least 1. Numbers whose `weight`, of the same size, is 0 are left out; none is
+/// where it is undefined.
+at::Tensor moved_range(at::Tensor& range, const at::Tensor& x, double rate,
+                       const at::Tensor& weight = {});
 
 /// Divergence of categoricals by their log-probabilities [..., S, C], summed over S: [...].
 at::Tensor divergence(const at::Tensor& from, const at::Tensor& to);

@@ -147,6 +147,17 @@ TEST(MovedRange, follows_the_percentiles_and_is_at_least_one) {
   EXPECT_EQ(moved_range(range, at::zeros({5}, kF64), 0.5).item<double>(), 1);
 }
 
+TEST(MovedRange, leaves_out_what_counts_for_nothing) {
+  const auto x = at::arange(0, 101, kF64).flip(0);
+  const auto weight = (x < 50.5).to(at::kFloat) * 1.5;
+  auto some = at::zeros({2}, kF64), those = at::zeros({2}, kF64);
+  moved_range(some, x, 1, weight), moved_range(those, at::arange(0, 51, kF64), 1);
+  EXPECT_TRUE(at::equal(some, those)) << some;
+  // of none nothing moves
+  moved_range(some, x, 1, at::zeros_like(weight));
+  EXPECT_TRUE(at::equal(some, those)) << some;
+}
+
 TEST(Divergence, is_summed_over_the_categoricals) {
   at::manual_seed(4);
   const auto p = at::log_softmax(at::randn({2, 3, 4}, kF64), -1),
