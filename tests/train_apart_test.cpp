@@ -1,5 +1,7 @@
 // Environments whose agents end apart, by tests/envs/door: what the rows of agents that wait are,
-// and that nothing takes them for steps: no file, no count and no game.
+// and that nothing takes them for steps: no algorithm, no statistic, no file, no game.
+
+#include <cmath>
 
 #include <ATen/ATen.h>
 
@@ -7,9 +9,12 @@
 
 #include "base/core/safetensors.h"
 #include "base/env/batch_cpu.h"
+#include "base/env/env_params.h"
 #include "base/env/host_envs.h"
 #include "engine/play/evaluate.h"
+#include "engine/run/checkpoint.h"
 #include "engine/train/dataset.h"
+#include "engine/train/hooks.h"
 #include "engine/train/trainer.h"
 #include "tests/envs/door/door.h"
 #include "tests/folder.h"
@@ -110,6 +115,31 @@ TEST(EndsApart, episodes_are_counted_as_the_first_agent_has_them) {
   EXPECT_NEAR(totals.return_sum, expected.return_sum, 1e-4);
 }
 
+TEST(EndsApart, the_log_of_episodes_has_those_that_are_counted) {
+  claim_threads();
+  const EnvEntry& entry = find_env("door");
+  const EnvParams params(entry, {});
+  ThreadPool pool(1);
+  constexpr int64_t T = 7;
+  VecEnv envs(entry, params.get(), 10, 1, at::kCPU, pool);
+  Rollout rows(envs.spec(), {.T = T, .rows = envs.rows(), .block_rows = envs.rows()}, {}, at::kCPU);
+  envs.reset(rows.first_io());
+  EpisodeLog log(envs);
+  double returns = 0, lengths = 0;
+  int64_t episodes = 0;
+  at::manual_seed(1);
+  for (int64_t step = T * envs.rows(); episodes < 100; step += T * envs.rows()) {
+    for (int64_t t = 0; t < T; ++t) rows.step(t).action.random_(0, 2), envs.step(rows.io(t));
+    for (const FinishedEpisode& one : log.read(rows.window(), step))
+      returns += one.episode_return, lengths += double(one.length), ++episodes;
+    rows.roll_over();
+  }
+  const EpisodeTotals totals = envs.take_totals();
+  EXPECT_EQ(totals.episodes, episodes);
+  EXPECT_EQ(totals.return_sum, returns);
+  EXPECT_EQ(totals.length_sum, lengths);
+}
+
 /// Says nothing of who plays to the end, and pays who waits: the second agent, but for step 1.
 struct Careless {
   static constexpr const char* kSummary = "leaves to the runner what is its to do";
@@ -154,6 +184,12 @@ TEST(EndsApart, the_runner_ends_all_with_the_last_and_pays_nobody_who_waits) {
   EXPECT_EQ(rows[1], (std::vector<Row>{{5, 1, 0, 0}, {0, 0, 0, 1}, {0, 0, 0, 1}, {0, 0, 0, 1}}));
 }
 
+/// What a run on door leaves: networks, and figures since it began.
+struct Left {
+  std::string networks;
+  std::vector<std::pair<std::string, double>> figures;
+};
+
 std::unique_ptr<Experiment> on_door(const AlgoEntry& algo, const Settings& settings) {
   auto made = std::make_unique<Experiment>(algo.name, "door");
   const bool of_numbers = algo.small.env == std::string_view("pendulum");
@@ -163,6 +199,61 @@ std::unique_ptr<Experiment> on_door(const AlgoEntry& algo, const Settings& setti
     for (const auto& setting : *some) made->table().override_with(setting);
   return made;
 }
+
+Left trained(const AlgoEntry& algo, const Settings& settings) {
+  claim_threads();
+  const auto experiment = on_door(algo, settings);
+  Trainer trainer(*experiment, {.device = at::kCPU, .threads = 2});
+  for (int i = 0; i < 40; ++i) trainer.iterate();
+  EXPECT_GT(trainer.updates(), 0);
+  Left left{
+      .networks = state_hash([&](StateVisitor& v) { trainer.algorithm().policy().visit_state(v); }),
+      .figures = {}};
+  for (auto& figure : trainer.flush().values)
+    if (!figure.first.starts_with("time/")) left.figures.push_back(figure);
+  return left;
+}
+
+void expect_same(const Left& a, const Left& b) {
+  EXPECT_EQ(a.networks, b.networks);
+  ASSERT_EQ(a.figures.size(), b.figures.size());
+  for (size_t i = 0; i < a.figures.size(); ++i) {
+    const double x = a.figures[i].second, y = b.figures[i].second;
+    EXPECT_TRUE(x == y || (std::isnan(x) && std::isnan(y)))
+        << a.figures[i].first << ": " << x << " and " << y;
+  }
+}
+
+class LearnsApart : public testing::TestWithParam<size_t> {
+ protected:
+  const AlgoEntry& algo() const { return algo_table()[GetParam()]; }
+  // what keeps statistics besides
+  std::vector<Settings> ways() const {
+    if (algo().name == std::string_view("ppo"))
+      return {{},
+              {"ppo.fused=false"},
+              {"ppo.network.normalize_obs=true", "ppo.normalize_reward=true",
+               "ppo.network.value_head=popart", "ppo.normalize_advantage=batch"},
+              {"ppo.network.memory=8", "ppo.sequence=8", "ppo.network.normalize_obs=true"}};
+    if (algo().name == std::string_view("dreamer"))
+      return {{}, {"dreamer.fused=false"}, {"dreamer.objective=redundancy"}};
+    return {{}};
+  }
+};
+
+TEST_P(LearnsApart, what_agents_that_wait_show_changes_nothing) {
+  for (const Settings& way : ways()) {
+    Settings loud = way;
+    loud.push_back("env.shout=50");
+    SCOPED_TRACE(way.empty() ? "" : way[0]);
+    expect_same(trained(algo(), loud), trained(algo(), way));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OfTheTable, LearnsApart, testing::Range<size_t>(0, algo_table().size()),
+                         [](const auto& info) {
+                           return std::string(algo_table()[info.param].name);
+                         });
 
 TEST(EndsApart, a_dataset_has_no_rows_of_agents_that_wait) {
   const auto experiment = on_door(find_algo("tdmpc2"), {"env.shout=50"});

@@ -343,7 +343,7 @@ void FusedLearner::learn_shard(const Batch& batch, Lane& lane, const at::Tensor&
 void FusedLearner::finish(const Batch& batch) {
   // observations are standardised by what was seen, from the next rollout on
   at::NoGradGuard no_grad;
-  policy_.network().absorb(batch.obs, options_.rollout, context_.group);
+  policy_.network().absorb(batch.obs, batch.is_first, options_.rollout, context_.group);
 }
 
 Results FusedLearner::results() const {

@@ -197,7 +197,7 @@ void ReferenceLearner::minibatch_step(const Batch& batch, const at::Tensor& give
 
 void ReferenceLearner::finish(const Batch& batch) {
   at::NoGradGuard no_grad;
-  policy_.network().absorb(batch.obs, options_.rollout, context_.group);
+  policy_.network().absorb(batch.obs, batch.is_first, options_.rollout, context_.group);
 }
 
 Results ReferenceLearner::results() const {

@@ -127,9 +127,11 @@ class ActorCritic : public torch::nn::Module {
   virtual at::Tensor log_std() const { return {}; }
 
   /// Takes observations of times 0 to T of columns [.., rows, shape] into running statistics, which
-  /// are buffers of the module; those of all processes of `group`, null: of this one.
-  virtual void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) {
-    (void)columns, (void)T, (void)group;
+  /// are buffers of the module; those of all processes of `group`, null: of this one. is_first
+  /// [T+1, rows] u8 beside them says which are of agents that wait (ObsEncoder::absorb).
+  virtual void absorb(const std::vector<at::Tensor>& columns, const at::Tensor& is_first, int64_t T,
+                      Group* group) {
+    (void)columns, (void)is_first, (void)T, (void)group;
   }
   virtual RowCost cost() const { return cost_of(parameters()); }
   /// What people should know of it before they train it, one line; empty: nothing.

@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/env/pictures.h"
+#include "engine/data/waiting.h"
 #include "kernels/cells/cells_op.h"
 #include "kernels/image/image_op.h"
 
@@ -34,7 +35,7 @@ bool shows_tokens(const EnvSpec& spec) {
                      [](const ObsColumn& o) { return !o.vocabulary.empty(); });
 }
 
-ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) {
+ObsEncoder::ObsEncoder(const EnvSpec& spec, bool normalize) : ends_apart_(spec.ends_apart) {
   for (const auto& o : spec.observations) {
     Column column{.spec = o, .norm = nullptr, .policy_table = {}, .critic_table = {}};
     const bool critic_only = o.audience == Audience::critic;
@@ -86,12 +87,16 @@ EncodedObs ObsEncoder::forward(const std::vector<at::Tensor>& columns, bool want
   return out;
 }
 
-void ObsEncoder::absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) {
-  for (size_t i = 0; i < columns_.size(); ++i)
-    if (columns_[i].norm)
-      columns_[i].norm->absorb(
-          columns[i].narrow(0, 0, T).reshape({-1, columns_[i].spec.elements()}), /*weight=*/{},
-          group);
+void ObsEncoder::absorb(const std::vector<at::Tensor>& columns, const at::Tensor& is_first,
+                        int64_t T, Group* group) {
+  at::Tensor weight;
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (!columns_[i].norm) continue;
+    if (ends_apart_ && !weight.defined())
+      weight = 1 - waiting_rows(is_first.narrow(0, 0, T + 1)).flatten().to(at::kFloat);
+    columns_[i].norm->absorb(columns[i].narrow(0, 0, T).reshape({-1, columns_[i].spec.elements()}),
+                             weight, group);
+  }
 }
 
 std::vector<const RunningNorm*> ObsEncoder::norms() const {

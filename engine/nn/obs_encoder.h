@@ -48,8 +48,10 @@ class ObsEncoder : public torch::nn::Module {
   EncodedObs forward(const std::vector<at::Tensor>& columns, bool want_privileged) const;
 
   /// Takes observations of times 0 to T of columns [.., rows, shape] into the running statistics,
-  /// those of all processes of `group`.
-  void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group);
+  /// those of all processes of `group`. Where agents end apart is_first [T+1, rows] u8 says which
+  /// are of agents that wait, and count for nothing.
+  void absorb(const std::vector<at::Tensor>& columns, const at::Tensor& is_first, int64_t T,
+              Group* group);
 
   /// Running statistics of each column; null where it is taken as it is.
   std::vector<const RunningNorm*> norms() const;
@@ -69,6 +71,7 @@ class ObsEncoder : public torch::nn::Module {
   };
 
   std::vector<Column> columns_;
+  bool ends_apart_;
   int64_t channels_ = 0, height_ = 0, width_ = 0, vector_size_ = 0, privileged_size_ = 0;
 };
 

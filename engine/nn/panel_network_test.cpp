@@ -39,7 +39,7 @@ Built build(const NetworkOptions& options, bool privileged, int64_t rows) {
   b.obs.push_back(at::randn({rows, 5}, gen) * 2 + 1);
   b.obs.push_back(at::randint(0, 4, {rows, 2}, gen).to(at::kInt));
   if (privileged) b.obs.push_back(at::randn({rows, 3}, gen));
-  b.network->absorb(b.obs, rows, /*group=*/nullptr);
+  b.network->absorb(b.obs, /*is_first=*/{}, rows, /*group=*/nullptr);
   return b;
 }
 

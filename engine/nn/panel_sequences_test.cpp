@@ -37,7 +37,7 @@ Remembering remembering_network(const NetworkOptions& options, bool privileged) 
   made.flat->data().add_(at::randn({made.flat->size()}, gen) * 0.1);
   for (const ObsColumn& column : made.spec.observations)
     made.obs.push_back(at::randn({kSeen, column.shape[0]}, gen));
-  made.network->absorb(made.obs, kSeen, /*group=*/nullptr);
+  made.network->absorb(made.obs, /*is_first=*/{}, kSeen, /*group=*/nullptr);
   made.panels = std::make_unique<PanelNetwork>(*made.network, made.spec, made.flat->data());
   ThreadPool pool(1);
   made.panels->round_weights(pool);

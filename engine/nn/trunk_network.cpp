@@ -143,8 +143,9 @@ NetworkOutput TrunkNetwork::outputs(const EncodedObs& seen, Want want, Notes not
   return out;
 }
 
-void TrunkNetwork::absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) {
-  encoder_->absorb(columns, T, group);
+void TrunkNetwork::absorb(const std::vector<at::Tensor>& columns, const at::Tensor& is_first,
+                          int64_t T, Group* group) {
+  encoder_->absorb(columns, is_first, T, group);
 }
 
 RowCost TrunkNetwork::cost() const {

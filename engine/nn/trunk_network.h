@@ -30,7 +30,8 @@ class TrunkNetwork : public ActorCritic {
                      Recall* recall) override;
   ValueHead& value_head() const override { return *value_head_; }
   at::Tensor log_std() const override { return log_std_; }
-  void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) override;
+  void absorb(const std::vector<at::Tensor>& columns, const at::Tensor& is_first, int64_t T,
+              Group* group) override;
   RowCost cost() const override;
   std::string note() const override { return policy_trunk_->note(); }
   std::vector<std::string> output_layers() const override {

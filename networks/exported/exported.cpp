@@ -96,8 +96,9 @@ class Exported : public ActorCritic {
   }
   ValueHead& value_head() const override { return *value_head_; }
   at::Tensor log_std() const override { return log_std_; }
-  void absorb(const std::vector<at::Tensor>& columns, int64_t T, Group* group) override {
-    encoder_->absorb(columns, T, group);
+  void absorb(const std::vector<at::Tensor>& columns, const at::Tensor& is_first, int64_t T,
+              Group* group) override {
+    encoder_->absorb(columns, is_first, T, group);
   }
 
   RowCost cost() const override {
