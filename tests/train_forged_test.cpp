@@ -122,7 +122,8 @@ TEST(ForgedLeague, is_refused_by_the_name_of_what_was_forged_or_plays_on) {
 }
 
 TEST(ForgedReplay, is_refused_by_the_name_of_what_was_forged_or_learns_on) {
-  for (const char* sampling : {"linear_q.by_start=false", "linear_q.by_start=true"}) {
+  for (const char* sampling :
+       {"linear_q.by_start=false", "linear_q.by_start=true", "linear_q.priorities=0.6"}) {
     const Saved saved("linear_q", "cartpole",
                       {"env.count=6", "linear_q.capacity=300", "linear_q.first_steps=60",
                        "linear_q.running=true", sampling, "train.steps=100000"},
@@ -130,6 +131,7 @@ TEST(ForgedReplay, is_refused_by_the_name_of_what_was_forged_or_learns_on) {
     expect_integers_are_refused_below_zero(saved, "replay.");
     expect_tensors_are_refused_or_harmless(saved, "replay.");
     EXPECT_TRUE(contains(saved.refusal({"replay.action", 2, 7}), "replay.action"));
+    EXPECT_TRUE(contains(saved.refusal({"replay.truncated", 2, 7}), "replay.truncated"));
     // every slot is held, whatever the oldest is said to be
     for (int64_t oldest : {0, 1, 33, 60, 80})
       EXPECT_EQ(saved.refusal({"replay.oldest", oldest}), "");

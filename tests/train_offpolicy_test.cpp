@@ -70,8 +70,13 @@ TEST(UpdatesDue, are_a_function_of_the_steps) {
 
 // batches drawn ahead, and observations on a disk, change nothing but who waits for what
 TEST(OffPolicy, the_same_run_is_made_with_batches_drawn_ahead_and_from_a_disk) {
-  for (const char* overlap : {"train.overlap=false", "train.overlap=true"}) {
-    Settings settings{overlap, "linear_q.updates_per_step=0.7", "linear_q.capacity=300"};
+  // by priorities nothing is drawn ahead
+  for (const auto& [overlap, priorities] :
+       {std::pair("train.overlap=false", "linear_q.priorities=0"),
+        {"train.overlap=true", "linear_q.priorities=0"},
+        {"train.overlap=true", "linear_q.priorities=0.6"}}) {
+    Settings settings{overlap, priorities, "linear_q.updates_per_step=0.7",
+                      "linear_q.capacity=300"};
     const auto with = [&](const std::string& more, int threads) {
       Settings all = settings;
       all.push_back(more);
@@ -123,7 +128,8 @@ TEST(OffPolicy, counters_in_memory_count_as_the_host_does) {
 
 // the ring of 600 rows wraps eight times
 TEST(OffPolicy, a_resumed_run_is_the_unbroken_one) {
-  for (const char* mode : {"linear_q.by_start=false", "linear_q.by_start=true"}) {
+  for (const char* mode :
+       {"linear_q.by_start=false", "linear_q.by_start=true", "linear_q.priorities=0.6"}) {
     const Settings settings{mode, "linear_q.running=true", "linear_q.capacity=600"};
     const auto experiment = experiment_of(settings);
     Trainer first(*experiment, {.device = at::kCPU, .threads = 2});
@@ -160,18 +166,21 @@ TEST(OffPolicy, a_run_that_was_stopped_between_updates_goes_on_as_the_unbroken_o
 }
 
 TEST(OffPolicy, a_warmed_up_run_equals_a_cold_one_also_when_the_ring_is_full) {
-  const Settings cold{"linear_q.capacity=600"}, warm{"linear_q.capacity=600", "train.warmup=70"};
-  EXPECT_EQ(trained(warm, 1, 300), trained(cold, 1, 300));
-  const auto experiment = experiment_of(cold), warmed = experiment_of(warm);
-  Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
-  for (int i = 0; i < 200; ++i) first.iterate();
-  const auto path = saved(first, "warm");
-  for (int i = 0; i < 50; ++i) first.iterate();
-  Trainer second(*warmed, {.device = at::kCPU, .threads = 1});
-  load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
-  second.warm_up();
-  for (int i = 0; i < 50; ++i) second.iterate();
-  EXPECT_EQ(hash_of(second), hash_of(first));
+  for (const char* priorities : {"linear_q.priorities=0", "linear_q.priorities=0.6"}) {
+    const Settings cold{priorities, "linear_q.capacity=600"};
+    const Settings warm{priorities, "linear_q.capacity=600", "train.warmup=70"};
+    EXPECT_EQ(trained(warm, 1, 300), trained(cold, 1, 300));
+    const auto experiment = experiment_of(cold), warmed = experiment_of(warm);
+    Trainer first(*experiment, {.device = at::kCPU, .threads = 1});
+    for (int i = 0; i < 200; ++i) first.iterate();
+    const auto path = saved(first, "warm");
+    for (int i = 0; i < 50; ++i) first.iterate();
+    Trainer second(*warmed, {.device = at::kCPU, .threads = 1});
+    load_checkpoint(path, kIdentity, [&](auto& v) { second.visit_state(v); });
+    second.warm_up();
+    for (int i = 0; i < 50; ++i) second.iterate();
+    EXPECT_EQ(hash_of(second), hash_of(first)) << priorities;
+  }
 }
 
 TEST(OffPolicy, a_checkpoint_of_another_capacity_changes_nothing) {

@@ -45,6 +45,9 @@ struct ReplayPlan {
   /// Sequences cross the ends of episodes, running ones too: any L + 1 rows of an environment that
   /// follow each other, every start alike.
   bool crossing = false;
+  /// Each start as often as its priority says, to this power, in [0, 4]: Batch has `chance` then, and
+  /// update writes `priority`. With `running` or `crossing`; `sampling` is by start then.
+  std::optional<double> priorities = {};
   int64_t first_steps = 0;      ///< steps before the first update
   int64_t first_updates = 0;    ///< made at once then
   double updates_per_step = 1;  ///< after that

@@ -46,6 +46,10 @@ struct Batch {
   at::Tensor terminated;          ///< [T, rows] u8
   at::Tensor truncated;           ///< [T, rows] u8
   std::vector<at::Tensor> extra;  ///< [T or T+1, rows, ...]
+  /// Where slices are drawn by priorities, else undefined: with what probability each was, and how
+  /// much is to be learned from it next time, which update writes.
+  at::Tensor chance;    ///< [B] f32
+  at::Tensor priority;  ///< [B] f32, >= 0: proportional to the size of a slice's errors
 };
 
 }  // namespace maglev

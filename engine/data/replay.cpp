@@ -1,6 +1,7 @@
 #include "engine/data/replay.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include <ATen/ATen.h>
@@ -82,7 +83,8 @@ Replay::Replay(const EnvSpec& spec, const ReplayShape& shape,
               .length = shape.length,
               .by_start = shape.by_start,
               .running = shape.running,
-              .crossing = shape.crossing},
+              .crossing = shape.crossing,
+              .prioritised = shape.priorities.has_value()},
              device) {
   if (device.is_cuda()) staging_ = std::make_unique<Rollout>(spec, shape.window, columns, device);
   else window_ = std::make_unique<StepWindow>(spec, columns_, shape.window);
@@ -122,6 +124,11 @@ void Replay::store() {
   replay_write(args, device_);
 }
 
+EpisodeCounters Replay::counters() const {
+  std::shared_lock lock(mutex_);
+  return index_.counters();
+}
+
 Error Replay::undrawable() const {
   const char* of = shape_.crossing ? "row" : shape_.running ? "episode" : "finished episode";
   return Error("[replay] nothing can be drawn: no " + std::string(of) + " that is held has the " +
@@ -143,6 +150,10 @@ ReplayBuffer Replay::make_buffer() const {
       make_columns(spec_, extra_, {.observed = shape_.length + 1, .acted = shape_.length},
                    shape_.batch, on_device, observations_in(/*folder=*/""));
   buffer.slices = at::zeros({shape_.batch, 2}, on_device.dtype(at::kLong));
+  if (shape_.priorities) {
+    buffer.batch.chance = at::zeros({shape_.batch}, on_device.dtype(at::kFloat));
+    buffer.batch.priority = at::zeros_like(buffer.batch.chance);
+  }
   if (device_.is_cuda()) buffer.number = at::full({1}, -1, buffer.slices.options());
   return buffer;
 }
@@ -151,6 +162,13 @@ bool Replay::rewritten(const at::Tensor& column) const {
   for (size_t c = 0; c < extra_.size(); ++c)
     if (columns_.extra[c].is_same(column)) return extra_[c].rewritten;
   return false;
+}
+
+template <class Visit>
+void Replay::for_rewritten(const Visit& visit) const {
+  for (size_t c = 0; c < extra_.size(); ++c)
+    if (extra_[c].rewritten) visit("rewritten." + extra_[c].name, columns_.extra[c]);
+  if (shape_.priorities) visit(std::string("reweighted"), index_.weights());
 }
 
 void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
@@ -166,6 +184,7 @@ void Replay::sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool
                     .columns = {}};
   if (buffer.number.defined()) args.drawn = buffer.number.data_ptr<int64_t>();
   if (ahead) args.held = ahead->number.const_data_ptr<int64_t>();
+  if (shape_.priorities) args.chance = buffer.batch.chance.data_ptr<float>();
   const auto add = [&](const auto&, const at::Tensor& ring, const at::Tensor& to,
                        const at::Tensor& held) {
     if (which != SampledColumns::all && (which == SampledColumns::rewritten) != rewritten(ring))
@@ -205,9 +224,20 @@ void Replay::put_back(const ReplayBuffer& buffer, int64_t first) {
         .to = ring.data_ptr(),
         .row_bytes = int64_t(ring.nbytes()) / (slots_ * shape_.window.rows)};
   }
-  if (args.count == 0) return;
-  std::shared_lock lock(mutex_);
-  replay_put_back(args, device_);
+  if (args.count > 0) {
+    std::shared_lock lock(mutex_);
+    replay_put_back(args, device_);
+  }
+  const at::Tensor& priority = buffer.batch.priority;
+  if (!priority.defined()) return;
+  std::unique_lock lock(mutex_);
+  replay_prioritise({.table = index_.table(),
+                     .slices = args.slices,
+                     .priority = priority.const_data_ptr<float>(),
+                     .B = shape_.batch,
+                     .times = priority.dim() > 1 ? priority.size(0) : 1,
+                     .exponent = std::llround(*shape_.priorities * double(kExponentOne))},
+                    device_);
 }
 
 void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count, bool all) {
@@ -220,10 +250,13 @@ void Replay::visit_times(StateVisitor& visitor, int64_t first, int64_t count, bo
     part = ring.narrow(0, 0, count - whole);
     visitor.rows(name() + ".wrapped", part, /*dim=*/1);
   };
-  if (all) return for_columns(extra_, visit, columns_);
-  for (size_t c = 0; c < extra_.size(); ++c)
-    if (extra_[c].rewritten)
-      visit([&, c] { return "rewritten." + extra_[c].name; }, columns_.extra[c]);
+  if (all) {
+    for_columns(extra_, visit, columns_);
+    if (shape_.priorities) visit([] { return std::string("weights"); }, index_.weights());
+    return;
+  }
+  for_rewritten(
+      [&](const std::string& name, const at::Tensor& ring) { visit([&] { return name; }, ring); });
 }
 
 void Replay::visit_state(StateVisitor& visitor) {
@@ -231,21 +264,42 @@ void Replay::visit_state(StateVisitor& visitor) {
   exchange_newest(c.now, /*into_ring=*/true);
   visit_counters(visitor, c);
   visit_times(visitor, 0, std::min(c.now + 1, slots_));
-  if (visitor.loads()) check_actions(std::min(c.now + 1, slots_));
-  hold(c.oldest, c.now);
+  if (visitor.loads()) check_values(std::min(c.now + 1, slots_));
+  hold(c.oldest, c.now, c.largest);
 }
 
 void Replay::visit_counters(StateVisitor& visitor, EpisodeCounters& c) {
   // before the tensors, whose sizes they say
   visitor.count("now", c.now);
   visitor.integer("oldest", c.oldest, 0, c.now);
+  visit_largest(visitor.loads(), c, [&](const std::string& name, at::Tensor& rows, int64_t dim) {
+    visitor.rows(name, rows, dim);
+  });
 }
 
-void Replay::check_actions(int64_t times) const {
+template <class Visit>
+void Replay::visit_largest(bool loads, EpisodeCounters& c, const Visit& visit) const {
+  if (!shape_.priorities) return;
+  // each of several processes has its own; whoever takes rows of several takes the largest
+  at::Tensor largest = at::full({shape_.window.rows}, c.largest, at::kLong);
+  visit("largest", largest, /*dim=*/0);
+  if (!loads) return;
+  check_range("replay.largest", largest, kWeightOne, kMostWeight);
+  c.largest = largest.max().item<int64_t>();
+}
+
+void Replay::check_values(int64_t times) const {
+  const auto check = [&](const char* name, const at::Tensor& ring, int64_t most) {
+    check_range(std::string("replay.") + name, ring.narrow(0, 0, times), 0, most);
+  };
   // a category indexes what networks make of it
   for (size_t h = 0; h < spec_.action.heads.size(); ++h)
-    check_range("replay.action", columns_.action.narrow(0, 0, times).select(-1, int64_t(h)), 0,
-                spec_.action.heads[h] - 1);
+    check("action", columns_.action.select(-1, int64_t(h)), spec_.action.heads[h] - 1);
+  check("is_first", columns_.is_first, 1);
+  check("terminated", columns_.terminated, 1);
+  check("truncated", columns_.truncated, 1);
+  if (columns_.mask.defined()) check("mask", columns_.mask, 1);
+  if (shape_.priorities) check("weights", index_.weights(), kMostWeight);
 }
 
 void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
@@ -255,24 +309,37 @@ void Replay::visit_ahead(StateVisitor& visitor, int64_t steps) {
   visit_times(visitor, c.now, std::min(steps + 1, slots_));
   // updates write where they draw from, which is anywhere
   if (steps > 0) visit_times(visitor, 0, std::min(c.now + 1, slots_), /*all=*/false);
-  hold(c.oldest, c.now);
+  hold(c.oldest, c.now, c.largest);
+}
+
+template <class Visit>
+void Replay::visit_held_rewritten(bool loads, const Visit& visit) {
+  EpisodeCounters c = index_.counters();
+  const int64_t times = std::min(c.now + 1, slots_);
+  for_rewritten([&](const std::string& name, const at::Tensor& ring) {
+    at::Tensor held = ring.narrow(0, 0, times);
+    visit(name, held, /*dim=*/1);
+  });
+  visit_largest(loads, c, visit);
+  if (!loads || !shape_.priorities) return;
+  check_range("replay.weights", index_.weights().narrow(0, 0, times), 0, kMostWeight);
+  hold(c.oldest, c.now, c.largest);
 }
 
 void Replay::visit_rewritten(StateVisitor& visitor) {
-  visit_times(visitor, 0, std::min(index_.counters().now + 1, slots_), /*all=*/false);
+  visit_held_rewritten(visitor.loads(), [&](const std::string& name, at::Tensor& rows,
+                                            int64_t dim) { visitor.rows(name, rows, dim); });
 }
 
 void Replay::visit_rewritten_of(StateVisitor& visitor, int64_t processes, int64_t of) {
-  const int64_t times = std::min(index_.counters().now + 1, slots_), rows = shape_.window.rows;
-  for (size_t c = 0; c < extra_.size(); ++c) {
-    if (!extra_[c].rewritten) continue;
-    at::Tensor own = columns_.extra[c].narrow(0, 0, times);
+  const int64_t rows = shape_.window.rows;
+  visit_held_rewritten(visitor.loads(), [&](const std::string& name, at::Tensor& own, int64_t dim) {
     std::vector<int64_t> shape = own.sizes().vec();
-    shape[1] = rows * processes;
+    shape[size_t(dim)] = rows * processes;
     at::Tensor all = at::empty(shape, at::TensorOptions(own.scalar_type()));
-    visitor.tensor("rewritten." + extra_[c].name, all);
-    if (visitor.loads()) own.copy_(all.narrow(1, of * rows, rows));
-  }
+    visitor.tensor(name, all);
+    if (visitor.loads()) own.copy_(all.narrow(dim, of * rows, rows));
+  });
 }
 
 void Replay::forget() {
@@ -280,10 +347,10 @@ void Replay::forget() {
   hold(now, now);
 }
 
-void Replay::hold(int64_t oldest, int64_t now) {
+void Replay::hold(int64_t oldest, int64_t now, int64_t largest) {
   oldest = std::max(oldest, now + 1 - slots_);
   std::unique_lock lock(mutex_);
-  index_.rebuild(columns_.is_first, columns_.terminated, columns_.truncated, oldest, now);
+  index_.rebuild(columns_.is_first, columns_.terminated, columns_.truncated, oldest, now, largest);
   exchange_newest(now, /*into_ring=*/false);
 }
 
@@ -352,10 +419,15 @@ int64_t Replay::bytes(const EnvSpec& spec, const ReplayShape& shape,
   const int64_t slots = slots_of(shape), rows = shape.window.rows;
   const int64_t entry = int64_t(sizeof(Episode)) + (shape.by_start ? 8 : 0);
   const int64_t row = row_bytes(spec, columns);
+  if (shape.priorities && slots * rows >= kMostLeaves)
+    throw Error("[replay] " + std::to_string(slots * rows) +
+                " rows have more priorities than can be added up, the most are " +
+                std::to_string(kMostLeaves - 1) + "; take fewer, or no priorities");
   if (double(slots) * double(rows) * double(row + entry) > kMostBytes)
     throw Error("[replay] " + std::to_string(slots * rows) + " rows of " + std::to_string(row) +
                 " bytes are more than any machine holds; take fewer");
-  return slots * rows * row + episode_entries(slots, rows, shape.length) * entry;
+  const int64_t weights = shape.priorities ? 4 * slots * rows + 8 * weight_sums(slots * rows) : 0;
+  return slots * rows * row + episode_entries(slots, rows, shape.length) * entry + weights;
 }
 
 }  // namespace maglev

@@ -8,7 +8,8 @@
 // captured, and one kernel puts them into the ring at a counter on the device.
 //
 // Threads (CPU): one writer; any number of samplers, each with a buffer of its own, also while the
-// writer collects. They wait for each other only within begin(), commit() and sample().
+// writer collects. They wait for each other only within begin(), commit(), sample() and, where it
+// changes priorities, put_back().
 
 #include <memory>
 #include <optional>
@@ -31,6 +32,8 @@ struct ReplayShape {
   bool by_start = false;     ///< every start alike; else an episode, then a start in it
   bool running = false;      ///< running episodes count too
   bool crossing = false;     ///< slices cross the ends of episodes, every start alike
+  /// Each start as often as its priority to this power says, in [0, 4]; running episodes count too.
+  std::optional<double> priorities = {};
 };
 
 /// Where a ring lies, if not simply on its device.
@@ -84,7 +87,7 @@ class Replay {
   bool drawable() const;
   /// What is thrown where nothing can.
   Error undrawable() const;
-  EpisodeCounters counters() const { return index_.counters(); }
+  EpisodeCounters counters() const;
   at::Tensor counters_on_device() const { return index_.counters_on_device(); }
   ReplayBuffer make_buffer() const;
   /// Fills `buffer`, or some columns of it; the slices of a key are the same for all of them.
@@ -94,7 +97,9 @@ class Replay {
   void sample(ReplayBuffer& buffer, const ReplayKey& key, ThreadPool& pool,
               SampledColumns which = SampledColumns::all, const ReplayBuffer* ahead = nullptr);
   /// Columns that are `rewritten` go back to where sample() had them from, rows [first, L) of each
-  /// slice, unless the ring has given these up meanwhile. Those that `buffer` lacks stay.
+  /// slice, unless the ring has given these up meanwhile. Those that `buffer` lacks stay. Where
+  /// there are priorities, `buffer`'s are those of its slices' starts from now on; [l, B] of them are
+  /// of the starts behind those as well.
   void put_back(const ReplayBuffer& buffer, int64_t first = 1);
 
   /// All that is held: times and the filled part of the ring. Saves what it loads exactly.
@@ -112,7 +117,7 @@ class Replay {
   /// The ring's columns [slots, rows, ...] and which of their times are held, for who fills or
   /// reads it as a whole.
   Batch& columns() { return columns_; }
-  void hold(int64_t oldest, int64_t now);
+  void hold(int64_t oldest, int64_t now) { hold(oldest, now, /*largest=*/0); }
   /// Rows that a slice and the steps collected meanwhile take, whatever the capacity.
   static int64_t least_capacity(const ReplayShape& shape);
   /// Throws Error where `shape` has fewer; says so of all of `shares` alike.
@@ -128,16 +133,28 @@ class Replay {
   static int64_t ring_rows(const ReplayShape& shape);
   /// Bytes of the ring's observations.
   static int64_t observed_bytes(const EnvSpec& spec, const ReplayShape& shape);
-  /// Bytes of the ring and its table.
+  /// Bytes of the ring and its table. Throws Error where they are too many to count.
   static int64_t bytes(const EnvSpec& spec, const ReplayShape& shape,
                        const std::vector<ExtraColumn>& columns);
 
  private:
+  /// `largest`: as EpisodeIndex::rebuild has it.
+  void hold(int64_t oldest, int64_t now, int64_t largest);
   /// Whether updates write back this column of the ring.
   bool rewritten(const at::Tensor& column) const;
+  /// Calls visit(name, column) for each of those, the weights of priorities among them.
+  template <class Visit>
+  void for_rewritten(const Visit& visit) const;
   void visit_counters(StateVisitor& visitor, EpisodeCounters& c);
-  /// Throws Error when one of the first `times` of the ring holds a category that there is not.
-  void check_actions(int64_t times) const;
+  /// The largest weight so far: visit("largest", column, dim of its rows).
+  template <class Visit>
+  void visit_largest(bool loads, EpisodeCounters& c, const Visit& visit) const;
+  /// What updates write, of all that is held: visit(name, column, dim of its rows).
+  template <class Visit>
+  void visit_held_rewritten(bool loads, const Visit& visit);
+  /// Throws Error when one of the first `times` of the ring holds a category that there is not, a
+  /// flag that is none or a weight below 0.
+  void check_values(int64_t times) const;
   /// Visits times [first, first + count) of every column, or of the rewritten ones alone.
   void visit_times(StateVisitor& visitor, int64_t first, int64_t count, bool all = true);
   /// The collected steps go from the staging rollout into the ring.

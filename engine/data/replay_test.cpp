@@ -190,14 +190,28 @@ TEST(Replay, draws_the_same_while_steps_are_collected_whatever_they_are) {
   EXPECT_TRUE(at::equal(given[0], given[1]));
 }
 
+/// Priorities for batch `number` that follow from what is in it.
+ReplayBuffer learn_from(Replay& replay, int64_t number) {
+  ThreadPool pool(1);
+  ReplayBuffer buffer = replay.make_buffer();
+  replay.sample(buffer, {.seed = 6, .number = number}, pool);
+  buffer.batch.priority.copy_(buffer.batch.obs[0][0].sum(1) % 13);
+  replay.put_back(buffer);
+  return buffer;
+}
+
 TEST(Replay, that_was_put_back_goes_on_as_if_nothing_had_happened) {
   ThreadPool pool(1);
-  for (bool by_start : {false, true}) {
-    const auto shape = shape_of(5, 2, 40, 3, by_start, true);
+  for (const char* way : {"trajectory", "start", "priorities"}) {
+    ReplayShape shape = shape_of(5, 2, 40, 3, way == std::string("start"), true);
+    if (way == std::string("priorities")) shape.priorities = 0.6;
     Replay replay(marked_rows(), shape, {}, at::kCPU);
     Script script(5, 4, 20);
     script.reset(replay.window().first_io());
-    for (int i = 0; i < 55; ++i) script.collect(replay);
+    for (int i = 0; i < 55; ++i) {
+      script.collect(replay);
+      if (shape.priorities && replay.drawable()) learn_from(replay, i);
+    }
     const StateSnapshot saved([&](StateVisitor& v) { replay.visit_state(v); });
     const Script then = script;
 
@@ -209,6 +223,7 @@ TEST(Replay, that_was_put_back_goes_on_as_if_nothing_had_happened) {
         from.sample(buffer, {.seed = 2, .number = i}, pool);
         given.push_back(buffer.slices.clone());
         given.push_back(buffer.batch.obs[0].clone());
+        if (shape.priorities) learn_from(from, 100 + i);
         again.collect(from);
       }
       return at::cat([&] {
@@ -219,9 +234,9 @@ TEST(Replay, that_was_put_back_goes_on_as_if_nothing_had_happened) {
     const auto unbroken = go_on(replay);
     Replay fresh(marked_rows(), shape, {}, at::kCPU);
     saved.restore([&](StateVisitor& v) { fresh.visit_state(v); });
-    EXPECT_TRUE(at::equal(go_on(fresh), unbroken));
+    EXPECT_TRUE(at::equal(go_on(fresh), unbroken)) << way;
     saved.restore([&](StateVisitor& v) { replay.visit_state(v); });
-    EXPECT_TRUE(at::equal(go_on(replay), unbroken));
+    EXPECT_TRUE(at::equal(go_on(replay), unbroken)) << way;
   }
 }
 
@@ -240,6 +255,32 @@ TEST(Replay, undoes_steps_from_the_rows_they_overwrote_alone) {
   saved.restore(ahead);
   replay.sample(buffer, {.seed = 2, .number = 1}, pool);
   EXPECT_TRUE(at::equal(buffer.batch.obs[0], before));
+}
+
+TEST(Replay, undoes_priorities_and_the_largest_of_them) {
+  ThreadPool pool(1);
+  ReplayShape shape = shape_of(3, 2, 25, 3, true, true);
+  shape.priorities = 1;
+  Replay replay(marked_rows(), shape, {}, at::kCPU);
+  Script script(3, 4, 10);
+  script.reset(replay.window().first_io());
+  for (int i = 0; i < 40; ++i) script.collect(replay);
+  learn_from(replay, 1);
+  const EpisodeCounters before = replay.counters();
+  const auto ahead = [&](StateVisitor& v) { replay.visit_ahead(v, 6); };
+  const StateSnapshot saved(ahead);
+  ReplayBuffer buffer = replay.make_buffer();
+  replay.sample(buffer, {.seed = 2, .number = 1}, pool);
+  const auto drawn = buffer.slices.clone(), chance = buffer.batch.chance.clone();
+  buffer.batch.priority.fill_(100);
+  replay.put_back(buffer);
+  EXPECT_GT(replay.counters().largest, before.largest);
+  for (int i = 0; i < 3; ++i) script.collect(replay);
+  saved.restore(ahead);
+  EXPECT_EQ(replay.counters().largest, before.largest);
+  EXPECT_EQ(replay.counters().weight, before.weight);
+  replay.sample(buffer, {.seed = 2, .number = 1}, pool);
+  EXPECT_TRUE(at::equal(buffer.slices, drawn) && at::equal(buffer.batch.chance, chance));
 }
 
 TEST(Replay, that_forgot_gives_only_what_came_afterwards) {

@@ -32,7 +32,8 @@ IdleSettings::IdleSettings(const Experiment& experiment, const Placement& placem
   const auto plan = experiment.algo().plan;
   if (!plan) return;
   const DataPlan data = plan(experiment.algo_options(), context_);
-  replay_ = data.replay.has_value(), may_overlap_ = data.may_overlap();
+  replay_ = data.replay.has_value(), priorities_ = replay_ && data.replay->priorities.has_value();
+  may_overlap_ = data.may_overlap();
 }
 
 std::string IdleSettings::why(std::string_view setting) const {
@@ -77,6 +78,8 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
       among(name, {"train.prefetch", "train.replay_memory", "train.replay_folder",
                    "train.replay_capacity", "train.shrink_replay", "train.save_replay"}))
     return algo_ + " has no replay";
+  if (priorities_ && name == "train.prefetch")
+    return "which sequences the next batch has is known after an update, by their priorities";
   if (replay_ && name == "train.rollout_memory")
     return "what " + algo_ + " learns from lies in a replay (train.replay_memory)";
   if (!on_gpu &&

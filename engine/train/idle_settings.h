@@ -32,7 +32,7 @@ class IdleSettings {
   ThreadPool pool_{1};
   AlgoContext context_;
   std::string algo_, network_;
-  bool replay_ = false, may_overlap_ = false;
+  bool replay_ = false, priorities_ = false, may_overlap_ = false;
 };
 
 }  // namespace maglev

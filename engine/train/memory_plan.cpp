@@ -151,8 +151,9 @@ void add_replay(Planned& result, const Experiment& experiment, const Placement& 
   const int64_t batch = (shape.length + 1) * shape.batch * row_bytes;
   // of a dataset another batch always follows
   const double updates = offline ? 2 : updates_of(run, *plan.replay, window);
-  add_part(memory, "batch",
-           prefetches(run, batch, ring.pinned, updates, placement) ? 2 * batch : batch);
+  add_part(
+      memory, "batch",
+      prefetches(run, *plan.replay, batch, ring.pinned, updates, placement) ? 2 * batch : batch);
 }
 
 // steps that are learned from, or that wait on a device until the replay takes them
@@ -180,7 +181,9 @@ void add_warm_up(Planned& result, const Experiment& experiment, const Placement&
   if (collects && updates_due(*plan.replay, steps) == 0) return;
   int64_t bytes = result.state + (plan.replay ? 0 : result.memory.collected);
   // what updates write back, wherever in a dataset they draw
-  if (!run.dataset.empty()) bytes += dataset_rows(run) * Replay::rewritten_bytes(plan.columns);
+  if (!run.dataset.empty())
+    bytes += dataset_rows(run) * (Replay::rewritten_bytes(plan.columns) +
+                                  (plan.replay->priorities ? int64_t(sizeof(int32_t)) : 0));
   add_part(result.memory, "state before a warm-up", bytes);
   // on a processor a snapshot's memory is the system's, not the cache's of tensors
   if (placement.device.is_cpu()) result.memory.beside += bytes;

@@ -98,7 +98,7 @@ class ReplayStore : public Store {
             spec, replay_shape(run, plan_, window), plan.columns, placement.device,
             ring_memory(run, Replay::bytes(spec, replay_shape(run, plan_, window), plan.columns),
                         placement)),
-        batches_(replay_, prefetches(run, batch_bytes(replay_.shape(), spec, plan),
+        batches_(replay_, prefetches(run, plan_, batch_bytes(replay_.shape(), spec, plan),
                                      replay_.pinned(), updates_of(run, plan_, window), placement)) {
   }
 
@@ -160,10 +160,10 @@ class DatasetStore : public Store {
                const Placement& placement)
       : processes_(placement.processes),
         rank_(rank_of(placement.group)),
-        rewrites_(Replay::rewritten_bytes(plan.columns) > 0),
+        rewrites_(Replay::rewritten_bytes(plan.columns) > 0 || plan.replay->priorities),
         replay_(load_dataset(run, spec, plan, placement)),
         rows_(replay_->counters().now + 1),
-        batches_(*replay_, prefetches(run, batch_bytes(replay_->shape(), spec, plan),
+        batches_(*replay_, prefetches(run, *plan.replay, batch_bytes(replay_->shape(), spec, plan),
                                       replay_->pinned(), kEndless, placement)) {
     if (!replay_->drawable())
       throw Error("[dataset] no episode of " + run.dataset + " has the " +
@@ -222,7 +222,8 @@ ReplayShape replay_shape(const RunOptions& run, const ReplayPlan& plan,
                     .batch = plan.batch / shares,
                     .by_start = plan.sampling == SliceSampling::start,
                     .running = plan.running,
-                    .crossing = plan.crossing};
+                    .crossing = plan.crossing,
+                    .priorities = plan.priorities};
   // no more rows than the run makes and the last observation of each environment, but room for a
   // sequence however short it is
   if (run.replay_capacity == 0)
@@ -249,8 +250,9 @@ bool rollout_is_pinned(const RunOptions& run, at::Device device) {
   return device.is_cuda() && run.rollout_memory == StoreMemory::pinned;
 }
 
-bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
-                const Placement& placement) {
+bool prefetches(const RunOptions& run, const ReplayPlan& plan, int64_t bytes, bool pinned,
+                double updates, const Placement& placement) {
+  if (plan.priorities) return false;
   const bool helps = placement.device.is_cuda() ? pinned : placement.threads > 1;
   return run.prefetch.value_or(bytes >= kPrefetched && updates > 1 && helps);
 }

@@ -63,9 +63,10 @@ bool rollout_is_pinned(const RunOptions& run, at::Device device);
 /// Whether batches of `bytes` are drawn ahead, by a thread or on a stream of their own: as
 /// train.prefetch says; auto: where they are large and there are threads to share the work, or a
 /// GPU reads them out of a ring in pinned memory.
-/// `updates`: of an iteration, for the first one's batch is never drawn ahead.
-bool prefetches(const RunOptions& run, int64_t bytes, bool pinned, double updates,
-                const Placement& placement);
+/// `updates`: of an iteration, for the first one's batch is never drawn ahead. Never where there are
+/// priorities: an update says which slices the next one has.
+bool prefetches(const RunOptions& run, const ReplayPlan& plan, int64_t bytes, bool pinned,
+                double updates, const Placement& placement);
 /// Updates that `plan` wants for the steps of a window of each of train.processes.
 double updates_of(const RunOptions& run, const ReplayPlan& plan, const RolloutShape& window);
 

@@ -14,10 +14,15 @@
 //
 // Where slices may cross the ends of episodes, any L + 1 rows that follow each other are one, and
 // the table of episodes is not asked.
+//
+// Where slices have priorities, each start that can be drawn, of running episodes too, is a leaf of
+// a tree of weights (weights.h) at its place in the ring, and the table is not asked either. Others
+// weigh nothing. A start comes in once its last row is there, with the largest weight so far.
 
 #include <cstdint>
 
 #include "base/core/philox.h"
+#include "kernels/replay/weights.h"
 
 namespace maglev {
 
@@ -36,13 +41,15 @@ struct Slice {
 };
 
 struct EpisodeCounters {
-  int64_t now;     ///< time of the newest observation
-  int64_t oldest;  ///< time before which nothing is given any more
-  int64_t first;   ///< number of the first usable episode
-  int64_t end;     ///< episodes entered so far; number n lies at n % entries
-  int64_t starts;  ///< slices all usable episodes have; by_start only
-  int64_t open;    ///< weight of running episodes; running only
-  int64_t faults;  ///< slices that were not contiguous or could not be drawn: a mistake of ours
+  int64_t now;      ///< time of the newest observation
+  int64_t oldest;   ///< time before which nothing is given any more
+  int64_t first;    ///< number of the first usable episode
+  int64_t end;      ///< episodes entered so far; number n lies at n % entries
+  int64_t starts;   ///< slices all usable episodes have; by_start only
+  int64_t open;     ///< weight of running episodes; running only
+  int64_t faults;   ///< slices that were not contiguous or could not be drawn: a mistake of ours
+  int64_t weight;   ///< of all starts; prioritised only
+  int64_t largest;  ///< weight so far, with which a start comes in; prioritised only
 };
 
 /// Raw pointers; all arrays are where the functions run.
@@ -53,13 +60,16 @@ struct EpisodeTable {
   bool by_start;    ///< every start alike; else an episode, then a start in it
   bool running;     ///< running episodes count too
   bool crossing;    ///< slices cross the ends of episodes, every start alike
+  /// Every start as it weighs; by_start and running are false then.
+  bool prioritised;
   EpisodeCounters* counters;
-  Episode* episodes;  ///< [entries], a ring
-  int64_t* begun;     ///< [rows] time at which the running episode began; -1: none runs
-  int64_t* oldest;    ///< [rows] number of the row's first usable episode; -1: none. by_start only
-  int64_t* newest;    ///< [rows] number of the row's last entered episode; -1: none
-  int64_t* starts;    ///< [entries + 1] Fenwick tree over slices of each entry; by_start only
-  int64_t* open;      ///< [rows + 1] weights of running episodes, summed up; running only
+  Episode* episodes;   ///< [entries], a ring
+  int64_t* begun;      ///< [rows] time at which the running episode began; -1: none runs
+  int64_t* oldest;     ///< [rows] number of the row's first usable episode; -1: none. by_start only
+  int64_t* newest;     ///< [rows] number of the row's last entered episode; -1: none
+  int64_t* starts;     ///< [entries + 1] Fenwick tree over slices of each entry; by_start only
+  int64_t* open;       ///< [rows + 1] weights of running episodes, summed up; running only
+  WeightTree weights;  ///< over the ring's places [slots, rows]; prioritised only
 };
 
 /// Most episodes of `length` transitions or more that a ring holds.
@@ -83,15 +93,6 @@ MAGLEV_HD Episode& episode(const EpisodeTable& t, int64_t number) {
   return t.episodes[number % t.entries];
 }
 
-/// *value += delta; many threads of a kernel may be at it.
-MAGLEV_HD void add_to(int64_t* value, int64_t delta) {
-#ifdef __CUDA_ARCH__
-  atomicAdd(reinterpret_cast<unsigned long long*>(value), static_cast<unsigned long long>(delta));
-#else
-  *value += delta;
-#endif
-}
-
 /// Entry `number` has `delta` more slices (Fenwick, "A new data structure for cumulative frequency
 /// tables", 1994).
 MAGLEV_HD void add_starts(const EpisodeTable& t, int64_t number, int64_t delta) {
@@ -113,6 +114,34 @@ MAGLEV_HD int64_t find_start(const EpisodeTable& t, int64_t& k) {
       k -= t.starts[place];
     }
   return place;
+}
+
+MAGLEV_HD int64_t place_of(const EpisodeTable& t, int64_t time, int64_t row) {
+  return time % t.slots * t.rows + row;
+}
+
+/// The start at `place` of the ring weighs `weight` from now on; prioritised only.
+MAGLEV_HD void set_weight(const EpisodeTable& t, int64_t place, int64_t weight) {
+  const int64_t delta = weight - t.weights.weight[place];
+  if (delta == 0) return;
+  t.weights.weight[place] = int32_t(weight);
+  add_weight(t.weights, place, delta);
+  add_to(&t.counters->weight, delta);
+}
+
+/// Row `row` loses the starts before `oldest`. prioritised only; counters->oldest is still the old.
+MAGLEV_HD void evict_starts(const EpisodeTable& t, int64_t row, int64_t oldest) {
+  for (int64_t time = t.counters->oldest; time < oldest; ++time)
+    set_weight(t, place_of(t, time, row), 0);
+}
+
+/// The slice of `row` that ends with the step from `time` to the next, where it is one, can be drawn
+/// from now on. prioritised only; before step_row.
+MAGLEV_HD void enter_start(const EpisodeTable& t, int64_t row, int64_t time, bool begins_next) {
+  const int64_t start = time + 1 - t.length, begun = t.begun[row];
+  const bool whole = t.crossing || (begun >= 0 && start >= begun && !begins_next);
+  if (whole && start >= t.counters->oldest)
+    set_weight(t, place_of(t, start, row), t.counters->largest);
 }
 
 /// Row `row` loses the slices before `oldest`. by_start only; counters->oldest is still the old.
@@ -174,8 +203,16 @@ MAGLEV_HD int64_t open_weight(const EpisodeTable& t, int64_t row) {
 /// Weight of everything that can be drawn; 0: nothing.
 MAGLEV_HD int64_t drawable(const EpisodeTable& t) {
   const EpisodeCounters& c = *t.counters;
+  if (t.prioritised) return c.weight;
   if (t.crossing) return t.rows * larger(0, c.now - c.oldest - t.length + 1);
   return (t.by_start ? c.starts : c.end - c.first) + c.open;
+}
+
+/// With what probability draw_slice gives this one; prioritised only. 1 where there is nothing.
+MAGLEV_HD float chance_of(const EpisodeTable& t, const Slice& slice) {
+  const int64_t all = t.counters->weight;
+  if (slice.begin < 0 || all == 0) return 1;
+  return float(double(t.weights.weight[place_of(t, slice.begin, slice.row)]) / double(all));
 }
 
 /// Slice `i` of batch `number`: a function of these, the seed and the table's contents.
@@ -186,6 +223,11 @@ MAGLEV_HD Slice draw_slice(const EpisodeTable& t, uint64_t seed, int64_t number,
   const EpisodeCounters& c = *t.counters;
   const int64_t all = drawable(t), finished = all - c.open;
   if (all == 0) return {-1, 0};
+  if (t.prioritised) {
+    const int64_t place = find_weight(t.weights, scaled(which, all)), slot = place / t.rows;
+    // the time of that slot which is held
+    return {c.oldest + (slot - c.oldest % t.slots + t.slots) % t.slots, place % t.rows};
+  }
   if (t.crossing) {
     const int64_t start = scaled(which, all);
     return {c.oldest + start / t.rows, start % t.rows};

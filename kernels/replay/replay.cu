@@ -44,6 +44,8 @@ __global__ void reserve(EpisodeTable t, int64_t steps) {
   const int64_t oldest = larger(c.oldest, c.now + steps + 1 - t.slots);
   if (t.by_start)
     for (int64_t r = threadIdx.x; r < t.rows; r += kTableThreads) evict_row(t, r, oldest);
+  if (t.prioritised)
+    for (int64_t r = threadIdx.x; r < t.rows; r += kTableThreads) evict_starts(t, r, oldest);
   __syncthreads();
   if (threadIdx.x == 0) c.first = first_usable(t, oldest), c.oldest = oldest;
   __syncthreads();
@@ -61,6 +63,7 @@ __global__ void append(EpisodeTable t, EpisodeFlags flags, int64_t steps) {
       const int64_t r = first + threadIdx.x;
       Episode finished;
       bool enters = false;
+      if (r < t.rows && t.prioritised) enter_start(t, r, time, flags.is_first[next + r]);
       if (r < t.rows)
         enters = step_row(t, r, time, flags.terminated[at + r] | flags.truncated[at + r],
                           flags.is_first[next + r], finished);
@@ -90,6 +93,7 @@ __global__ void draw(ReplaySample a) {
     slice = {a.table.counters->oldest, 0};
   }
   a.slices[b] = slice;
+  if (a.chance) a.chance[b] = chance_of(a.table, slice);
 }
 
 template <class Word>
@@ -147,6 +151,21 @@ __global__ void put_back(ReplayPutBack a) {
              static_cast<char*>(column.to) + place * column.row_bytes, column.row_bytes, lane, 32);
 }
 
+// a thread a row of a slice; of those that share one the last writes its weight alone
+__global__ void prioritise(ReplayPriorities a) {
+  wait_for_earlier();
+  const int64_t i = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, l = i / a.B, b = i % a.B;
+  if (l >= a.times) return;
+  const EpisodeTable& t = a.table;
+  const int64_t time = a.slices[b].begin + l;
+  if (!is_held(t, time)) return;
+  const int32_t weight = weight_of(a.priority[i], a.exponent);
+  raise_to(&t.counters->largest, weight);
+  if (!is_last(a.slices, a.B, b, l, 0, a.times)) return;
+  const int64_t place = place_of(t, time, a.slices[b].row);
+  if (t.weights.weight[place] > 0) set_weight(t, place, weight);
+}
+
 }  // namespace
 
 int episodes_reserve_cuda(const EpisodeTable& table, int64_t steps, void* stream) {
@@ -169,6 +188,10 @@ int replay_put_back_cuda(const ReplayPutBack& a, void* stream) {
   const LaunchShape warp_each{
       .grid = {blocks_of((a.times - a.first) * a.B * 32, kThreads), a.count}, .block = {kThreads}};
   return launch_kernel(put_back, warp_each, stream, a);
+}
+
+int replay_prioritise_cuda(const ReplayPriorities& a, void* stream) {
+  return launch_kernel(prioritise, thread_each(a.times * a.B, kThreads), stream, a);
 }
 
 int replay_write_cuda(const ReplayWrite& a, void* stream) {

@@ -31,9 +31,10 @@ struct ReplaySample {
   EpisodeTable table;
   const uint8_t* is_first;  ///< [slots, rows]: that slices are contiguous is checked with it
   uint64_t seed;
-  int64_t number;       ///< of the batch
-  const int64_t* base;  ///< added to it where not null, and where the functions run
-  Slice* slices;        ///< [B], written
+  int64_t number;           ///< of the batch
+  const int64_t* base;      ///< added to it where not null, and where the functions run
+  Slice* slices;            ///< [B], written
+  float* chance = nullptr;  ///< [B] with what probability each was drawn, written; prioritised only
   /// On CUDA, each where not null. The number of the batch that columns hold `ahead`: where it is
   /// this one, their rows are taken from there. And where this batch's number is written.
   const int64_t* held = nullptr;
@@ -60,6 +61,17 @@ struct ReplayPutBack {
   Column columns[kReplayColumns];
 };
 
+/// Starts of a batch weigh anew: row l of slice b, where a slice can begin, by priority[l][b] (see
+/// weight_of). What the ring no longer gives is left alone; of slices that share a row the last one
+/// counts.
+struct ReplayPriorities {
+  EpisodeTable table;     ///< prioritised
+  const Slice* slices;    ///< [B]
+  const float* priority;  ///< [times, B]
+  int64_t B, times;       ///< 1: of the slices' first rows alone; to L
+  int64_t exponent;       ///< in kExponentOne-ths
+};
+
 /// Times that were collected elsewhere into the ring: to[(now + t) % slots] = from[t].
 struct ReplayWrite {
   struct Column {
@@ -84,6 +96,7 @@ void episodes_append_cpu(const EpisodeTable& table, const EpisodeFlags& flags, i
 /// could not be drawn; 0, or there is a mistake. Ranges may be done at once.
 int64_t replay_sample_cpu(const ReplaySample& args, int64_t begin, int64_t end);
 void replay_put_back_cpu(const ReplayPutBack& args);
+void replay_prioritise_cpu(const ReplayPriorities& args);
 
 /// The same on `stream` (a cudaStream_t); return a cudaError_t. Faults add to counters->faults.
 /// Only in builds with device code.
@@ -93,6 +106,7 @@ int episodes_append_cuda(const EpisodeTable& table, const EpisodeFlags& flags, i
 int replay_sample_cuda(const ReplaySample& args, void* stream);
 int replay_write_cuda(const ReplayWrite& args, void* stream);
 int replay_put_back_cuda(const ReplayPutBack& args, void* stream);
+int replay_prioritise_cuda(const ReplayPriorities& args, void* stream);
 
 /// Whether a slice is one stretch that the ring still holds, of one episode unless slices cross.
 MAGLEV_HD bool is_contiguous(const EpisodeTable& t, const uint8_t* is_first, const Slice& s) {
@@ -104,16 +118,25 @@ MAGLEV_HD bool is_contiguous(const EpisodeTable& t, const uint8_t* is_first, con
   return crossed == 0;
 }
 
-/// Whether row l of slice b is put back: the ring still gives it, and no later slice has it too.
-MAGLEV_HD bool is_put_back(const ReplayPutBack& a, int64_t b, int64_t l) {
-  const Slice& slice = a.slices[b];
-  const int64_t time = slice.begin + l;
-  if (time < a.counters->oldest) return false;
-  for (int64_t other = b + 1; other < a.B; ++other) {
-    const int64_t place = time - a.slices[other].begin;
-    if (a.slices[other].row == slice.row && place >= a.first && place < a.times) return false;
+/// Whether no slice behind `b` has its row l as one of its rows [first, times).
+MAGLEV_HD bool is_last(const Slice* slices, int64_t B, int64_t b, int64_t l, int64_t first,
+                       int64_t times) {
+  for (int64_t other = b + 1; other < B; ++other) {
+    const int64_t place = slices[b].begin + l - slices[other].begin;
+    if (slices[other].row == slices[b].row && place >= first && place < times) return false;
   }
   return true;
+}
+
+/// Whether row l of slice b is put back: the ring still gives it, and no later slice has it too.
+MAGLEV_HD bool is_put_back(const ReplayPutBack& a, int64_t b, int64_t l) {
+  return a.slices[b].begin + l >= a.counters->oldest &&
+         is_last(a.slices, a.B, b, l, a.first, a.times);
+}
+
+/// Whether the ring holds a slice that begins at `time`.
+MAGLEV_HD bool is_held(const EpisodeTable& t, int64_t time) {
+  return time >= t.counters->oldest && time + t.length <= t.counters->now;
 }
 
 }  // namespace maglev

@@ -71,6 +71,11 @@ void episodes_clear_cpu(const EpisodeTable& t, int64_t now) {
     std::fill_n(t.starts, t.entries + 1, 0);
   }
   if (t.running) std::fill_n(t.open, t.rows + 1, 0);
+  if (t.prioritised) {
+    t.counters->largest = kWeightOne;
+    std::fill_n(t.weights.weight, t.weights.leaves, 0);
+    std::fill_n(t.weights.sums, weight_sums(t.weights.leaves), 0);
+  }
 }
 
 void episodes_reserve_cpu(const EpisodeTable& t, int64_t steps) {
@@ -79,6 +84,8 @@ void episodes_reserve_cpu(const EpisodeTable& t, int64_t steps) {
   if (oldest == c.oldest) return;
   if (t.by_start)
     for (int64_t r = 0; r < t.rows; ++r) evict_row(t, r, oldest);
+  if (t.prioritised)
+    for (int64_t r = 0; r < t.rows; ++r) evict_starts(t, r, oldest);
   c.first = first_usable(t, oldest);
   c.oldest = oldest;
   sum_up_open(t);
@@ -91,6 +98,7 @@ void episodes_append_cpu(const EpisodeTable& t, const EpisodeFlags& flags, int64
     const int64_t at = c.now % t.slots * t.rows, next = (c.now + 1) % t.slots * t.rows;
     for (int64_t r = 0; r < t.rows; ++r) {
       const bool ended = flags.terminated[at + r] | flags.truncated[at + r];
+      if (t.prioritised) enter_start(t, r, c.now, flags.is_first[next + r]);
       if (step_row(t, r, c.now, ended, flags.is_first[next + r], finished))
         enter_episode(t, c.end++, finished);
     }
@@ -106,6 +114,7 @@ int64_t replay_sample_cpu(const ReplaySample& a, int64_t begin, int64_t end) {
   for (int64_t b = begin; b < end; ++b) {
     a.slices[b] = draw_slice(t, a.seed, number, b);
     if (a.slices[b].begin < 0) return end - b;
+    if (a.chance) a.chance[b] = chance_of(t, a.slices[b]);
   }
   int64_t place[kBlock];
   for (int64_t first = begin; first < end; first += kBlock) {
@@ -137,6 +146,20 @@ void replay_put_back_cpu(const ReplayPutBack& a) {
                     static_cast<const std::byte*>(a.columns[c].from) + (l * a.B + b) * bytes,
                     size_t(bytes));
       }
+    }
+}
+
+void replay_prioritise_cpu(const ReplayPriorities& a) {
+  const EpisodeTable& t = a.table;
+  // one after another, so that the last one counts by itself
+  for (int64_t b = 0; b < a.B; ++b)
+    for (int64_t l = 0; l < a.times; ++l) {
+      const int64_t time = a.slices[b].begin + l;
+      if (!is_held(t, time)) continue;
+      const int32_t weight = weight_of(a.priority[l * a.B + b], a.exponent);
+      raise_to(&t.counters->largest, weight);
+      const int64_t place = place_of(t, time, a.slices[b].row);
+      if (t.weights.weight[place] > 0) set_weight(t, place, weight);
     }
 }
 

@@ -21,13 +21,15 @@ EpisodeTable sizes_of(const EpisodeIndexSize& s) {
   EpisodeTable table{};
   table.slots = s.slots, table.rows = s.rows, table.length = s.length;
   table.entries = episode_entries(s.slots, s.rows, s.length);
-  table.by_start = s.by_start, table.running = s.running, table.crossing = s.crossing;
+  table.by_start = s.by_start && !s.prioritised, table.running = s.running && !s.prioritised;
+  table.crossing = s.crossing, table.prioritised = s.prioritised;
+  if (s.prioritised) table.weights.leaves = s.slots * s.rows;
   return table;
 }
 
 int64_t words_of(const EpisodeTable& t) {
   return words(sizeof(EpisodeCounters)) + t.entries * words(sizeof(Episode)) + 4 * t.rows + 1 +
-         (t.by_start ? t.entries + 1 : 0);
+         (t.by_start ? t.entries + 1 : 0) + weight_sums(t.weights.leaves);
 }
 
 void place(EpisodeTable& t, int64_t* memory) {
@@ -40,6 +42,7 @@ void place(EpisodeTable& t, int64_t* memory) {
   t.newest = take(t.rows);
   t.open = take(t.rows + 1);
   t.starts = t.by_start ? take(t.entries + 1) : nullptr;
+  t.weights.sums = take(weight_sums(t.weights.leaves));
 }
 
 }  // namespace
@@ -49,6 +52,10 @@ EpisodeIndex::EpisodeIndex(const EpisodeIndexSize& size, at::Device device)
   if (!has_kernels_for(device)) refuse_device("replay", device);
   memory_ = at::zeros({words_of(table_)}, at::TensorOptions(at::kLong).device(device));
   place(table_, memory_.data_ptr<int64_t>());
+  if (!size.prioritised) return;
+  MAGLEV_ASSERT(table_.weights.leaves < kMostLeaves, "the sum of all weights fits into an integer");
+  weights_ = at::zeros({size.slots, size.rows}, memory_.options().dtype(at::kInt));
+  table_.weights.weight = weights_.data_ptr<int32_t>();
 }
 
 at::Tensor EpisodeIndex::counters_on_device() const {
@@ -61,7 +68,8 @@ EpisodeCounters EpisodeIndex::counters() const {
 }
 
 void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& terminated,
-                           const at::Tensor& truncated, int64_t oldest, int64_t now) {
+                           const at::Tensor& truncated, int64_t oldest, int64_t now,
+                           int64_t largest) {
   const auto first = is_first.cpu(), end = terminated.cpu(), cut = truncated.cpu();
   const EpisodeFlags flags{first.const_data_ptr<uint8_t>(), end.const_data_ptr<uint8_t>(),
                            cut.const_data_ptr<uint8_t>()};
@@ -69,13 +77,27 @@ void EpisodeIndex::rebuild(const at::Tensor& is_first, const at::Tensor& termina
   const auto host = memory_.is_cpu() ? memory_ : at::zeros_like(memory_, at::kCPU);
   EpisodeTable table = table_;
   place(table, host.data_ptr<int64_t>());
+  const EpisodeCounters before = counters();
+  at::Tensor weights, given;
+  if (table.prioritised) {
+    weights = weights_.cpu(), given = weights.clone();
+    table.weights.weight = weights.data_ptr<int32_t>();
+  }
   // an empty table, then all that the ring holds
-  const int64_t faults = counters().faults;
   episodes_clear_cpu(table, oldest);
+  if (table.prioritised && largest > 0) table.counters->largest = largest;
+  else if (table.prioritised)
+    table.counters->largest = std::max<int64_t>(before.largest, kWeightOne);
   episodes_append_cpu(table, flags, now - oldest);
+  for (int64_t leaf = 0; leaf < table.weights.leaves; ++leaf)
+    if (const int32_t was = given.const_data_ptr<int32_t>()[leaf];
+        was > 0 && table.weights.weight[leaf] > 0)
+      set_weight(table, leaf, was);
   // faults that no flush has told yet are told at the next one
-  table.counters->faults = faults;
-  if (!memory_.is_cpu()) memory_.copy_(host);
+  table.counters->faults = before.faults;
+  if (memory_.is_cpu()) return;
+  memory_.copy_(host);
+  if (table.prioritised) weights_.copy_(weights);
 }
 
 void EpisodeIndex::reserve(int64_t steps) {
@@ -107,6 +129,10 @@ void replay_put_back(const ReplayPutBack& args, at::Device device) {
   launch<replay_put_back_cuda>("replay_put_back", device, replay_put_back_cpu, args);
 }
 
+void replay_prioritise(const ReplayPriorities& args, at::Device device) {
+  launch<replay_prioritise_cuda>("replay_prioritise", device, replay_prioritise_cpu, args);
+}
+
 void replay_write(const ReplayWrite& args, at::Device device) {
   const auto nowhere = [](const ReplayWrite&) {
     MAGLEV_ASSERT(false, "on the CPU steps are written to the ring itself");
@@ -136,14 +162,17 @@ struct FilledRing {
         if (left == 0) first[t][r] = 1, left = 20 + (r + t) % 40;
         if (left == 2) ended[t][r] = 1;
       }
+    if (s.prioritised)
+      index.weights().copy_(at::randint(1, 9 * kWeightOne, {s.slots, s.rows}, gen, at::kInt));
     index.rebuild(first, ended, at::zeros_like(first), 0, s.slots - 1);
     columns.push_back(first.to(device));
   }
 };
 
-// batch 5; `ahead` and the number of the batch it holds: rows that were drawn before
+// batch 5, with chances where they are asked for; `ahead` and the number of the batch it holds: rows that were drawn before
 void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& slices,
-                 const Tensors& ahead = {}, const at::Tensor& held = {}) {
+                 const Tensors& ahead = {}, const at::Tensor& held = {},
+                 const at::Tensor& chance = {}) {
   const int64_t L = ring.size.length, B = slices.size(0);
   ReplaySample args{.table = ring.index.table(),
                     .is_first = ring.columns.back().const_data_ptr<uint8_t>(),
@@ -151,6 +180,7 @@ void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& s
                     .number = 5,
                     .base = nullptr,
                     .slices = static_cast<Slice*>(slices.data_ptr()),
+                    .chance = chance.defined() ? chance.data_ptr<float>() : nullptr,
                     .held = held.defined() ? held.const_data_ptr<int64_t>() : nullptr,
                     .B = B,
                     .count = 0,
@@ -196,6 +226,100 @@ struct Episodes {
   }
 };
 
+// slices by their weights and the chances they had, beside numbers that fall to running sums
+KernelCase chance_case(const EpisodeIndexSize& size, int64_t B, at::Device device) {
+  const auto ring = std::make_shared<FilledRing>(
+      size, std::vector<std::pair<int64_t, at::ScalarType>>{{1, at::kFloat}}, device);
+  const auto i64 = at::TensorOptions(at::kLong).device(device);
+  return {
+      .name = "slices of " + std::to_string(size.slots) + "x" + std::to_string(size.rows) +
+              " L=" + std::to_string(size.length) + " B=" + std::to_string(B) + " by priorities",
+      .reference =
+          [=](const Tensors&) {
+            // weights in the order of their places, the first time of which is 0
+            const auto weights = ring->index.weights().cpu().flatten().to(at::kLong);
+            const auto sums = weights.cumsum(0);
+            const int64_t total = sums[-1].item<int64_t>();
+            std::vector<int64_t> numbers;
+            for (int64_t i = 0; i < B; ++i) {
+              const PhiloxBlock bits = philox(3, stream_id(Purpose::replay, uint64_t(i)), 5);
+              numbers.push_back(scaled(uint64_t(bits.word[0]) << 32 | bits.word[1], total));
+            }
+            const auto place = at::searchsorted(sums, at::tensor(numbers, at::kLong),
+                                                /*out_int32=*/false, /*right=*/true);
+            const auto chance = weights.index_select(0, place).to(at::kDouble) / double(total);
+            return Tensors{at::stack({place.div(size.rows, "floor"), place.remainder(size.rows)}, 1)
+                               .to(device),
+                           chance.to(device, at::kFloat)};
+          },
+      .fused =
+          [=](const Tensors&) {
+            const auto slices = at::empty({B, 2}, i64);
+            const auto chance = at::empty({B}, i64.dtype(at::kFloat));
+            sample_into(empty_batch(*ring, B), *ring, slices, {}, {}, chance);
+            return Tensors{slices, chance};
+          },
+      .tolerance = 0,
+      .bytes = B * (size.length + 1) * 10};
+}
+
+// priorities of slices that share rows, into a ring that gives no longer what is oldest
+KernelCase prioritise_case(int64_t times, at::Device device) {
+  constexpr int64_t kSlots = 40, kRows = 3, kSlices = 50, kLength = 4;
+  constexpr int64_t kOldest = 35, kNow = 70, kExponent = kExponentOne * 6 / 10;
+  const EpisodeIndexSize size{
+      .slots = kSlots, .rows = kRows, .length = kLength, .prioritised = true};
+  const auto episodes = std::make_shared<Episodes>(kSlots - 1, kRows, 9);
+  const auto none = at::zeros_like(episodes->is_first);
+  auto gen = at::make_generator<at::CPUGeneratorImpl>(uint64_t(7));
+  const auto slices = at::stack({at::randint(kOldest - 4, kNow - 1, {kSlices}, gen, at::kLong),
+                                 at::randint(0, kRows, {kSlices}, gen, at::kLong)},
+                                1);
+  const auto priority = at::rand({times, kSlices}, gen, at::kFloat) * 9;
+  const auto index_on = [=](at::Device where) {
+    auto index = std::make_shared<EpisodeIndex>(size, where);
+    index->rebuild(episodes->is_first, episodes->ended, none, kOldest, kNow);
+    return index;
+  };
+  return {.name = "priorities of " + std::to_string(times) + " rows of " + std::to_string(kSlices) +
+                  " slices",
+          .reference =
+              [=](const Tensors&) {
+                const auto index = index_on(at::kCPU);
+                auto weights = index->weights().clone();
+                int64_t largest = kWeightOne;
+                for (int64_t b = 0; b < kSlices; ++b)
+                  for (int64_t l = 0; l < times; ++l) {
+                    const int64_t time = slices[b][0].item<int64_t>() + l;
+                    if (time < kOldest || time + kLength > kNow) continue;
+                    const int64_t weight = weight_of(priority[l][b].item<float>(), kExponent);
+                    largest = std::max(largest, weight);
+                    at::Tensor leaf = weights[time % kSlots][slices[b][1].item<int64_t>()];
+                    if (leaf.item<int32_t>() > 0) leaf.fill_(weight);
+                  }
+                const auto about = at::stack({weights.sum(), at::full({}, largest, at::kLong)});
+                return Tensors{weights.to(device), about.to(device)};
+              },
+          .fused =
+              [=](const Tensors&) {
+                const auto index = index_on(device);
+                const auto there = slices.to(device), given = priority.to(device);
+                replay_prioritise({.table = index->table(),
+                                   .slices = static_cast<const Slice*>(there.const_data_ptr()),
+                                   .priority = given.const_data_ptr<float>(),
+                                   .B = kSlices,
+                                   .times = times,
+                                   .exponent = kExponent},
+                                  device);
+                const EpisodeCounters counters = index->counters();
+                return Tensors{
+                    index->weights(),
+                    at::tensor({counters.weight, counters.largest}, at::kLong).to(device)};
+              },
+          .tolerance = 0,
+          .bytes = times * kSlices * 12};
+}
+
 // the table of a ring that time steps come to, `at_once` of them, until it went round
 KernelCase table_case(const EpisodeIndexSize& size, int64_t at_once, at::Device device) {
   const int64_t times = (2 * size.slots + at_once) / at_once * at_once;
@@ -215,30 +339,33 @@ KernelCase table_case(const EpisodeIndexSize& size, int64_t at_once, at::Device 
       }
       append(index, flags, at_once);
     }
-    // all arrays lie behind the counters
-    return at::from_blob(index.table().counters, {words_of(index.table())},
-                         at::TensorOptions(at::kLong).device(where))
-        .clone();
+    // all arrays lie behind the counters, but for weights
+    Tensors arrays{at::from_blob(index.table().counters, {words_of(index.table())},
+                                 at::TensorOptions(at::kLong).device(where))
+                       .clone()};
+    if (size.prioritised) arrays.push_back(index.weights());
+    return arrays;
   };
   return {.name = "table of " + std::to_string(size.slots) + "x" + std::to_string(size.rows) +
                   " L=" + std::to_string(size.length) + (size.by_start ? " by start" : "") +
-                  (size.running ? " running" : ""),
+                  (size.running ? " running" : "") + (size.crossing ? " crossing" : "") +
+                  (size.prioritised ? " by priorities" : ""),
           .reference =
               [=](const Tensors&) {
-                return Tensors{table_on(
+                return table_on(
                     at::kCPU,
                     [](EpisodeIndex& i, int64_t steps) { episodes_reserve_cpu(i.table(), steps); },
                     [](EpisodeIndex& i, const EpisodeFlags& flags, int64_t steps) {
                       episodes_append_cpu(i.table(), flags, steps);
-                    })};
+                    });
               },
           .fused =
               [=](const Tensors&) {
-                return Tensors{table_on(
+                return table_on(
                     device, [](EpisodeIndex& i, int64_t steps) { i.reserve(steps); },
                     [](EpisodeIndex& i, const EpisodeFlags& flags, int64_t steps) {
                       i.append(flags, steps);
-                    })};
+                    });
               },
           .tolerance = 0,
           .bytes = times * size.rows * 3};
@@ -445,7 +572,16 @@ std::vector<KernelCase> replay_cases(at::Device device) {
         table_case({.slots = 20, .rows = 1030, .length = 3, .by_start = by_start, .running = true},
                    4, device));
   }
+  for (const bool crossing : {false, true})
+    list.push_back(table_case(
+        {.slots = 20, .rows = 1030, .length = 3, .crossing = crossing, .prioritised = true}, 4,
+        device));
   list.push_back(put_back_case(device));
+  list.push_back(
+      chance_case({.slots = 90, .rows = 1, .length = 3, .prioritised = true}, 7, device));
+  list.push_back(
+      chance_case({.slots = 12500, .rows = 8, .crossing = true, .prioritised = true}, 256, device));
+  for (int64_t times : {1, 4}) list.push_back(prioritise_case(times, device));
   // on a processor steps are written to the ring itself, and a thread draws ahead
   if (device.is_cuda()) {
     for (int64_t times : {1, 6}) list.push_back(write_case(11, times, device));

@@ -14,6 +14,7 @@ struct EpisodeIndexSize {
   bool by_start = false;  ///< see EpisodeTable
   bool running = false;
   bool crossing = false;
+  bool prioritised = false;  ///< instead of by_start and running, with or without crossing
 };
 
 /// An EpisodeTable with its arrays on one device. On CUDA every call only enqueues, but for
@@ -25,12 +26,15 @@ class EpisodeIndex {
   const EpisodeTable& table() const { return table_; }
   /// As of now. Waits for the device.
   EpisodeCounters counters() const;
-  /// The same where they are, i64 [7]; for a copy that nobody waits for.
+  /// The same where they are, i64 [9]; for a copy that nobody waits for.
   at::Tensor counters_on_device() const;
-  /// The table of a ring that holds times [oldest, now].
+  /// What starts weigh, [slots, rows] i32 in the ring's order; undefined unless prioritised.
+  const at::Tensor& weights() const { return weights_; }
+  /// The table of a ring that holds times [oldest, now]. Starts that can be drawn weigh what
+  /// weights() says, or where that is 0 `largest`, the largest weight so far; 0: it stays what it is.
   ///   is_first, terminated, truncated [slots, rows] u8 of the ring, in any memory
   void rebuild(const at::Tensor& is_first, const at::Tensor& terminated,
-               const at::Tensor& truncated, int64_t oldest, int64_t now);
+               const at::Tensor& truncated, int64_t oldest, int64_t now, int64_t largest = 0);
   /// See episodes_reserve_cpu and episodes_append_cpu.
   void reserve(int64_t steps);
   void append(const EpisodeFlags& flags, int64_t steps);
@@ -38,8 +42,9 @@ class EpisodeIndex {
  private:
   EpisodeTable table_;
   at::Device device_;
-  /// Counters, episodes, begun, oldest, newest, open and starts behind each other, i64.
+  /// Counters, episodes, begun, oldest, newest, open, starts and sums behind each other, i64.
   at::Tensor memory_;
+  at::Tensor weights_;
 };
 
 /// Draws and gathers a batch, in shares of the pool's threads on CPU. `args` as ReplaySample says,
@@ -48,6 +53,9 @@ void replay_sample(const ReplaySample& args, at::Device device, ThreadPool& pool
 
 /// What an update wrote in its batch, back into the ring.
 void replay_put_back(const ReplayPutBack& args, at::Device device);
+
+/// What an update says of how much is to be learned from its slices.
+void replay_prioritise(const ReplayPriorities& args, at::Device device);
 
 /// Staged steps into the ring, on CUDA only.
 void replay_write(const ReplayWrite& args, at::Device device);

@@ -23,14 +23,15 @@ EnvSpec numbers() {
 
 /// Rounds of steps and updates over a ring of numbered rows, whose updates write a column back.
 struct Learner {
-  Learner(at::Device device, bool ahead)
+  Learner(at::Device device, bool ahead, std::optional<double> priorities)
       : device(device),
         ring(numbers(),
              {.window = {.T = 2, .rows = kRows, .block_rows = kRows},
               .capacity = kRows * kSlots,
               .length = kLength,
               .batch = kBatch,
-              .crossing = true},
+              .crossing = true,
+              .priorities = priorities},
              {{.name = "latent", .shape = {2}, .rewritten = true}, {.name = "value"}}, device,
              {.pinned = true}),
         batches(ring, ahead),
@@ -51,6 +52,10 @@ struct Learner {
                      7 * batch.extra[1].sum();
     seen = seen.defined() ? seen.mul_(0.5).add_(sum) : sum.clone();
     batch.extra[0].mul_(0.5).add_(seen * 1e-5);
+    if (batch.chance.defined()) {
+      seen.add_(batch.chance.sum().mul_(1000).floor_());
+      batch.priority.copy_(batch.extra[1][0]);
+    }
     batches.put_back();
     updates.add_(1);
   }
@@ -74,8 +79,9 @@ struct Learner {
 };
 
 /// What updates saw, and the ring afterwards.
-std::vector<at::Tensor> learned(at::Device device, bool ahead, bool captured) {
-  Learner learner(device, ahead);
+std::vector<at::Tensor> learned(at::Device device, bool ahead, bool captured,
+                                std::optional<double> priorities = {}) {
+  Learner learner(device, ahead, priorities);
   GraphPool pool(device);
   StepGraph last("last"), other("other");
   pool.on_side_stream([&] {
@@ -104,6 +110,16 @@ TEST(Batches, of_an_emulated_device_drawn_ahead_are_a_processors_on_cuda) {
         EXPECT_TRUE(at::equal(device[i], plain[i])) << ahead << captured << i << "\n"
                                                     << device[i] << plain[i];
     }
+}
+
+TEST(Batches, by_priorities_of_an_emulated_device_are_a_processors_on_cuda) {
+  const auto plain = learned(at::kCPU, false, false, 0.6);
+  EXPECT_FALSE(at::equal(plain[0], learned(at::kCPU, false, false)[0]));
+  for (const bool captured : {false, true}) {
+    const auto device = learned(at::Device("cuda:0"), false, captured, 0.6);
+    for (size_t i = 0; i < plain.size(); ++i)
+      EXPECT_TRUE(at::equal(device[i], plain[i])) << captured << i << "\n" << device[i] << plain[i];
+  }
 }
 
 }  // namespace

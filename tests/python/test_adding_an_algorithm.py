@@ -18,13 +18,9 @@ LEARNS = {
     ),
 }
 # a run of some seconds, whose replay is as large however long it is to be
-SHORT = {
-    "reinforce": ["cartpole", "env.count=4"],
-    "sac": [
-        *["pendulum", "env.count=4", "sac.hidden=16", "sac.batch=16", "sac.first_steps=2000"],
-        *["sac.updates_per_step=0.25", "train.replay_capacity=3000"],
-    ],
-}
+SAC = ["sac", "pendulum", "env.count=4", "sac.hidden=16", "sac.batch=16", "sac.first_steps=2000"]
+SAC += ["sac.updates_per_step=0.25", "train.replay_capacity=3000"]
+SHORT = {"reinforce": ["reinforce", "cartpole", "env.count=4"], "sac": SAC, "priorities": [*SAC, "sac.priorities=0.6"]}
 
 
 def test_every_example_is_here():
@@ -38,10 +34,10 @@ def test_an_example_algorithm_learns(examples, tmp_path, algo):
     assert returns[-1] > aim, returns
 
 
-@pytest.mark.parametrize("algo", LEARNS)
-def test_an_example_algorithm_continues_to_the_bit(examples, tmp_path, algo):
+@pytest.mark.parametrize("words", SHORT.values(), ids=list(SHORT))
+def test_an_example_algorithm_continues_to_the_bit(examples, tmp_path, words):
     saves = ["train.save_every=4096", "train.log_every=2048"]
-    common = [algo, *SHORT[algo], *saves, "--sinks", "jsonl"]
+    common = [*words, *saves, "--sinks", "jsonl"]
 
     whole = examples("train", *common, "train.steps=12288", "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr

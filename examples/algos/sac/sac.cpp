@@ -34,6 +34,7 @@ constexpr double kLogStdLow = -5, kLogStdHigh = 2;
 struct Options {
   int64_t hidden = 256, batch = 256, capacity = 1'000'000, first_steps = 5000;
   double updates_per_step = 1, lr = 3e-4, gamma = 0.99, tau = 0.005;
+  double priorities = 0, beta = 0.4;
 
   void describe(OptionTable& t) {
     t.add("hidden", hidden, "units of both hidden layers", {.min = 1, .max = 65536});
@@ -47,6 +48,9 @@ struct Options {
     t.add("lr", lr, "learning rate of Adam", {.min = 0, .max = 10});
     t.add("gamma", gamma, "discount", {.min = 0, .max = 1});
     t.add("tau", tau, "share by which target networks follow an update", {.min = 0, .max = 1});
+    t.add("priorities", priorities,
+          "power of a transition's error by which it is drawn; 0: all alike", {.min = 0, .max = 4});
+    t.add("beta", beta, "how far what is drawn more often counts for less", {.min = 0, .max = 1});
   }
 };
 
@@ -57,6 +61,8 @@ DataPlan plan_of(const Options& o) {
                                .batch = o.batch,
                                .sampling = SliceSampling::start,
                                .running = true,
+                               .priorities =
+                                   o.priorities > 0 ? std::optional(o.priorities) : std::nullopt,
                                .first_steps = o.first_steps,
                                .updates_per_step = o.updates_per_step},
           .capturable = true};
@@ -267,7 +273,13 @@ class Sac : public Algorithm {
       wanted = batch.reward[0] + options_.gamma * (1 - batch.terminated[0].to(at::kFloat)) * value;
     }
     const auto q = values(*learned_.critics, obs, action);
-    const auto value_loss = (q - wanted).square().mean(1).sum();
+    auto squares = (q - wanted).square();
+    if (batch.chance.defined()) {
+      // what is drawn more often counts for less, and is drawn by its errors next time
+      batch.priority.copy_((q.detach() - wanted).abs().mean(0));
+      squares = squares * (batch.chance.amin() / batch.chance).pow(options_.beta);
+    }
+    const auto value_loss = squares.mean(1).sum();
 
     // the actor seeks what critics, held as they are, think most of, and entropy
     const Draw now = policy_.draw(obs, noise.narrow(0, B, B));

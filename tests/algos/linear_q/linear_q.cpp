@@ -2,6 +2,7 @@
 // out of a replay: the smallest algorithm that wants everything a replay offers.
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -22,7 +23,7 @@ constexpr float kDiscount = 0.99f, kEpsilon = 0.2f;
 struct Options {
   int64_t collect = 1, capacity = 4000, batch = 16, length = 3;
   int64_t first_steps = 200, first_updates = 10, update_every = 1;
-  double updates_per_step = 0.25, lr = 0.01;
+  double updates_per_step = 0.25, lr = 0.01, priorities = 0;
   bool by_start = false, running = false;
 
   void describe(OptionTable& t) {
@@ -40,6 +41,8 @@ struct Options {
     t.add("lr", lr, "step size", {.min = 0});
     t.add("by_start", by_start, "every start alike");
     t.add("running", running, "running episodes too");
+    t.add("priorities", priorities, "power of a sequence's errors by which it is drawn; 0: alike",
+          {.min = 0, .max = 4});
   }
 };
 
@@ -55,6 +58,7 @@ DataPlan plan_of(const Options& o) {
                  .first_updates = o.first_updates,
                  .updates_per_step = o.updates_per_step,
                  .update_every = o.update_every};
+  if (o.priorities > 0) plan.replay->priorities = o.priorities, plan.replay->running = true;
   return plan;
 }
 
@@ -121,6 +125,9 @@ class LinearQ : public Algorithm {
     const int64_t L = batch.reward.size(0), B = batch.reward.size(1);
     float *w = weight_.data_ptr<float>(), loss = 0;
     std::fill(grad_.begin(), grad_.end(), 0.f);
+    const bool prioritised = batch.priority.defined();
+    float* priority = prioritised ? batch.priority.data_ptr<float>() : nullptr;
+    if (prioritised) std::fill_n(priority, B, 0.f);
     for (int64_t i = 0; i < L * B; ++i) {
       const float *now = obs + i * inputs_, *next = obs + (i + B) * inputs_;
       const int32_t a = batch.action.const_data_ptr<int32_t>()[i];
@@ -130,6 +137,7 @@ class LinearQ : public Algorithm {
       const float target = batch.reward.const_data_ptr<float>()[i] + kDiscount * future;
       const float error = policy_.value(w, a, now) - target;
       loss += error * error;
+      if (prioritised) priority[i % B] += std::abs(error) / float(L);
       float* g = grad_.data() + a * (inputs_ + 1);
       for (int64_t k = 0; k < inputs_; ++k) g[k] += error * now[k];
       g[inputs_] += error;
