@@ -399,6 +399,7 @@ ReplayRequest replay_request(const py::dict& words) {
         {.name = name, .dtype = stored_dtype(name, dtype), .shape = shape});
   for (const auto& [name, shape, dtype] : words["extra"].cast<std::vector<NamedColumn>>())
     request.columns.push_back({.name = name, .dtype = dtype, .shape = shape, .rewritten = true});
+  request.shape.priorities = words["priorities"].cast<std::optional<double>>();
   ActionSpec& action = request.spec.action;
   action.heads = words["heads"].cast<std::vector<int64_t>>();
   action.low = words["low"].cast<std::vector<float>>();
@@ -414,10 +415,12 @@ void bind_replay(py::module_& m) {
     Tensors obs, extra;
     for (const at::Tensor& column : b.obs) obs.push_back(column.detach());
     for (const at::Tensor& column : b.extra) extra.push_back(column.detach());
-    MaybeTensor mask;
+    MaybeTensor mask, chance;
     if (b.mask.defined()) mask = flags(b.mask);
+    if (b.chance.defined()) chance = b.chance.detach();
     return std::make_tuple(obs, mask, flags(b.is_first), b.action.detach(), b.reward.detach(),
-                           flags(b.terminated), flags(b.truncated), extra, buffer.slices.detach());
+                           flags(b.terminated), flags(b.truncated), extra, buffer.slices.detach(),
+                           chance);
   });
   py::class_<ReplayMemory>(m, "Replay")
       .def(py::init([](const py::dict& words) {
@@ -448,6 +451,7 @@ void bind_replay(py::module_& m) {
       .def("buffer", &ReplayMemory::make_buffer, Unlocked())
       .def("sample", &ReplayMemory::sample, Unlocked())
       .def("update", &ReplayMemory::update, Unlocked())
+      .def("prioritise", &ReplayMemory::prioritise, Unlocked())
       .def("save", &ReplayMemory::save, Unlocked())
       .def("load", &ReplayMemory::load, Unlocked())
       .def_static("about", &ReplayMemory::about);

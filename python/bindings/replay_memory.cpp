@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "engine/host/system.h"
 #include "engine/run/checkpoint_store.h"
 #include "python/bindings/claim.h"
@@ -21,6 +22,8 @@ constexpr const char* kOneWriter =
     "sample";
 // what a saved replay is told from a run's checkpoints by
 constexpr const char* kKind = "replay";
+// of a batch: its bytes and threads can be counted
+constexpr double kMostBatchBytes = 0x1p60;
 
 /// Tensors are ordinary ones of the replay's device.
 struct OnDevice {
@@ -96,11 +99,19 @@ ReplayShape ring_of(const ReplayRequest& request) {
         "[replay] pinned is for a GPU, a processor's ring lies in memory or in a folder; leave it "
         "out");
   const int64_t bytes = Replay::bytes(request.spec, shape, request.columns);
+  const int64_t left = probe_system(".").memory.left();
   const bool in_memory = !cuda && request.memory.folder.empty();
-  if (const int64_t left = probe_system(".").memory.left(); in_memory && bytes > left)
+  if (in_memory && bytes > left)
     throw Error("[replay] " + std::to_string(shape.capacity) + " rows take " + bytes_text(bytes) +
                 ", and " + bytes_text(left) +
                 " of memory are left; take fewer, or folder=DIR for observations on a disk");
+  // as a real number, for it may be more than any integer; a device says itself what it has
+  const double drawn = double(shape.length + 1) * double(shape.batch) *
+                       double(Replay::row_bytes(request.spec, request.columns));
+  if (drawn > (cuda ? kMostBatchBytes : double(left)))
+    throw Error("[replay] a batch of " + std::to_string(shape.batch) + " slices of " +
+                counted(shape.length, "transition") +
+                " takes more than the memory that is left; take fewer, or shorter ones");
   return shape;
 }
 
@@ -249,6 +260,25 @@ void ReplayMemory::update(const ReplayBuffer& drawn, const std::map<std::string,
   replay_->put_back(back, first);
 }
 
+void ReplayMemory::prioritise(const ReplayBuffer& drawn, const at::Tensor& errors, double epsilon) {
+  const OnDevice on(device());
+  if (!request_.shape.priorities)
+    throw Error(
+        "[update_priorities] this replay draws every start alike; make it with priorities=0.6, the "
+        "power of priorities by which it is to draw");
+  const int64_t L = request_.shape.length, B = request_.shape.batch;
+  if (errors.dim() == 2) expect_fit("[update_priorities] td_errors", errors, {L, B}, at::kFloat);
+  else expect_fit("[update_priorities] td_errors", errors, {B}, at::kFloat);
+  ReplayBuffer back{.batch = {}, .slices = drawn.slices, .number = {}};
+  back.batch.extra.resize(request_.columns.size());
+  back.batch.priority = (errors.to(device(), at::kFloat).abs() + epsilon).contiguous();
+  // a device is not waited for: there it weighs least
+  if (device().is_cpu() && back.batch.priority.isnan().any().item<bool>())
+    throw Error("[update_priorities] td_errors must be numbers, one of them is not a number (NaN)");
+  const std::unique_lock writing(rewriting_);
+  replay_->put_back(back);
+}
+
 void ReplayMemory::visit_state(StateVisitor& visitor) {
   int64_t begun = begun_, next = next_;
   visitor.integer("begun", begun, 0, 1);
@@ -266,6 +296,9 @@ void ReplayMemory::visit_state(StateVisitor& visitor) {
     visit("truncated", window.truncated(0));
     for (size_t c = 0; c < request_.columns.size(); ++c)
       visit("extra." + request_.columns[c].name, window.step(0).extra[c]);
+    if (!visitor.loads()) return;
+    check_range("newest.terminated", window.terminated(0), 0, 1);
+    check_range("newest.truncated", window.truncated(0), 0, 1);
   });
   drawable_ = false;
 }

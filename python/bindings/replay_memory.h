@@ -3,7 +3,8 @@
 // time, handed over in tensors. A step's next observation is that of the step after it, so what is
 // drawn ends at the last step but one.
 //
-// Threads: one adds, saves or loads; any number draw and write back, each with a buffer of its own.
+// Threads: one adds, saves or loads; any number draw and write back, each with a buffer of its own,
+// and ask what there is.
 
 #include <atomic>
 #include <cstdint>
@@ -72,6 +73,11 @@ class ReplayMemory {
   void update(const ReplayBuffer& drawn, const std::map<std::string, at::Tensor>& given,
               int64_t first);
 
+  /// What is to be learned from the slices of `drawn` from now on: errors [B] of real numbers, or
+  /// [L, B] of each step as the first one of a slice; |error| + epsilon is a priority. Throws Error,
+  /// and changes nothing, where they do not fit, on a processor also where one is no number.
+  void prioritise(const ReplayBuffer& drawn, const at::Tensor& errors, double epsilon);
+
   /// Everything that is held, in a folder of its own, which replaces what was saved there; `about`
   /// is kept beside it. Throws Error, and what was saved is still there then.
   void save(const std::string& folder, const std::string& about);
@@ -91,13 +97,13 @@ class ReplayMemory {
 
   ReplayRequest request_;
   std::unique_ptr<Replay> replay_;
-  at::Tensor action_;             ///< [rows, dims], looked at before it is written to the ring
-  bool begun_ = false;            ///< a step was added
-  std::atomic<int64_t> next_{0};  ///< number of the next batch
+  at::Tensor action_;               ///< [rows, dims], looked at before it is written to the ring
+  std::atomic<bool> begun_{false};  ///< a step was added
+  std::atomic<int64_t> next_{0};    ///< number of the next batch
   std::atomic<bool> drawable_{false}, busy_{false};
   ThreadPool pool_;
   std::mutex pooled_;                    ///< who gathers with the pool; others do it alone
-  mutable std::shared_mutex rewriting_;  ///< whole: while columns of the ring are written back
+  mutable std::shared_mutex rewriting_;  ///< whole: while something is written back
 };
 
 }  // namespace maglev::python

@@ -14,12 +14,13 @@ namespace {
 
 constexpr int64_t kReplayRows = 3;
 
-ReplayRequest small_replay(at::Device device) {
+ReplayRequest small_replay(at::Device device, std::optional<double> priorities) {
   ReplayRequest request{.shape = {.capacity = kReplayRows * 20,
                                   .length = 4,
                                   .batch = 16,
                                   .by_start = true,
-                                  .running = true},
+                                  .running = true,
+                                  .priorities = priorities},
                         .rows = kReplayRows,
                         .columns = {{.name = "value", .shape = {2}, .rewritten = true}},
                         .placement = {.device = device, .threads = 1}};
@@ -49,6 +50,7 @@ std::vector<at::Tensor> columns_in(const ReplayBuffer& buffer) {
        {buffer.batch.is_first, buffer.batch.action, buffer.batch.reward, buffer.batch.terminated,
         buffer.batch.truncated, buffer.batch.extra[0], buffer.slices})
     all.push_back(column);
+  if (buffer.batch.chance.defined()) all.push_back(buffer.batch.chance);
   for (at::Tensor& column : all) column = column.cpu();
   return all;
 }
@@ -62,11 +64,17 @@ void expect_same_batch(ReplayMemory& a, ReplayMemory& b) {
   // some of it goes back, changed
   a.update(of_a, {{"value", of_a.batch.extra[0] + 100}}, /*first=*/1);
   b.update(of_b, {{"value", of_b.batch.extra[0] + 100}}, /*first=*/1);
+  if (!of_a.batch.chance.defined()) return;
+  // errors of the slices, or of all their steps
+  const bool each = of_a.slices[0][0].item<int64_t>() % 2;
+  a.prioritise(of_a, each ? of_a.batch.reward : of_a.batch.reward[0], 1e-6);
+  b.prioritise(of_b, each ? of_b.batch.reward : of_b.batch.reward[0], 1e-6);
 }
 
-TEST(PythonReplay, adds_and_draws_on_cuda_as_on_the_processor) {
-  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device on this machine";
-  ReplayMemory host(small_replay(at::kCPU)), device(small_replay(at::kCUDA));
+void expect_alike(std::optional<double> priorities) {
+  const auto host_request = small_replay(at::kCPU, priorities);
+  const auto device_request = small_replay(at::kCUDA, priorities);
+  ReplayMemory host(host_request), device(device_request);
   for (int64_t t = 0; t < 70; ++t) {
     host.add(step_at(t)), device.add(step_at(t));
     EXPECT_EQ(device.held(), host.held());
@@ -79,7 +87,7 @@ TEST(PythonReplay, adds_and_draws_on_cuda_as_on_the_processor) {
   std::filesystem::remove_all(folder);
   device.save(folder, "about");
   EXPECT_EQ(ReplayMemory::about(folder), "about");
-  ReplayMemory loaded(small_replay(at::kCPU)), again(small_replay(at::kCUDA));
+  ReplayMemory loaded(host_request), again(device_request);
   loaded.load(folder), again.load(folder);
   std::filesystem::remove_all(folder);
   for (int64_t t = 70; t < 80; ++t) {
@@ -87,6 +95,16 @@ TEST(PythonReplay, adds_and_draws_on_cuda_as_on_the_processor) {
     expect_same_batch(host, device);
     expect_same_batch(loaded, again);
   }
+}
+
+TEST(PythonReplay, adds_and_draws_on_cuda_as_on_the_processor) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device on this machine";
+  expect_alike({});
+}
+
+TEST(PythonReplay, draws_by_priorities_on_cuda_as_on_the_processor) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no CUDA device on this machine";
+  expect_alike(0.6);
 }
 
 }  // namespace

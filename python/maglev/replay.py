@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from os import PathLike, fspath
-from typing import Any, NamedTuple, SupportsIndex
+from typing import Any, NamedTuple, SupportsFloat, SupportsIndex
 
 import torch
 
 from maglev import _engine
 from maglev.environments import Envs, Observation, Seen, columns_in
-from maglev.given import Numbers, refuse_copies, tensor_of, text, whole
+from maglev.given import Numbers, number, refuse_copies, tensor_of, text, whole
 
 Kind = tuple[SupportsIndex | Sequence[SupportsIndex], torch.dtype]  # shape of a row, dtype
 
@@ -47,6 +48,8 @@ class Batch:
     extra: dict[str, torch.Tensor]  # [L, B, ...] by name
     time: torch.Tensor  # [B] int64: of each slice's first step, counted from the first that was added
     row: torch.Tensor  # [B] int64: whose steps they are
+    probability: torch.Tensor | None  # [B] f32: with which each was drawn, where there are priorities
+    weights: torch.Tensor | None  # [B] f32: what each counts for in a loss, so that all count alike; at most 1
     # where it came from, which a copy that was pickled does not know
     _drawn: _engine.ReplayBuffer | None
     _of: Replay | None
@@ -65,14 +68,15 @@ class Replay:
     sampling: start, every start alike; or trajectory, an episode and then a start in it.
     running: also of episodes that have not ended.
     crossing: slices go on over the ends of episodes, every start alike; is_first says where one begins.
+    priorities: slices are drawn in proportion to their priorities to this power, in 0..4, such as 0.6: see update_priorities().
     seed: of what is drawn.
     folder: where observations lie on a disk, for a ring larger than memory; gone with it.
     pinned: of a GPU's, in memory of the host.
     threads: how many gather a batch; 0: as many as this process may use.
     copy: each batch has tensors of its own. False: the sampling thread's, valid until it samples again.
 
-    One thread adds, saves or loads; any number sample and update meanwhile. On a GPU len(), episodes, drawable and faults
-    wait for it.
+    One thread adds, saves or loads; any number sample, update and ask what there is meanwhile. On a GPU len(), episodes,
+    drawable and faults wait for it.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Replay:
         sampling: str = "start",
         running: bool = True,
         crossing: bool = False,
+        priorities: SupportsFloat | None = None,
         seed: SupportsIndex = 1,
         folder: str | PathLike[str] = "",
         pinned: bool = False,
@@ -94,6 +99,10 @@ class Replay:
     ):
         if sampling not in ("start", "trajectory"):
             raise _engine.Error(f"[replay] sampling must be start or trajectory, got {sampling!r}")
+        if priorities is not None and (sampling != "start" or not (running or crossing)):
+            raise _engine.Error(
+                "[replay] with priorities every start has one as soon as its slice is there; leave sampling and running as they are"
+            )
         sizes = {"capacity": capacity, "length": length, "batch": batch}
         about = {
             **rows_of(envs),
@@ -102,6 +111,7 @@ class Replay:
             "by_start": sampling == "start",
             "running": bool(running),
             "crossing": bool(crossing),
+            "priorities": None if priorities is None else real(priorities, "[replay] priorities", 0, 4),
             "seed": whole(seed, "[replay] seed"),
         }
         self._begin(about, fspath(folder), pinned, threads, copy)
@@ -191,8 +201,12 @@ class Replay:
             {name: tensor_of(column, f"[add] {name}") for name, column in extra.items()},
         )
 
-    def sample(self, number: SupportsIndex | None = None) -> Batch:
-        """A batch of what is held: the next one, or batch `number`, which the same memory and seed give again."""
+    def sample(self, number: SupportsIndex | None = None, *, beta: SupportsFloat = 0.4) -> Batch:
+        """A batch of what is held: the next one, or batch `number`, which the same memory and seed give again.
+
+        beta: of `weights`, (N * probability) ** -beta over the largest of the batch, N slices to draw from: 0, what is
+        drawn more often counts for more; 1, all slices count alike in the long run (Schaul et al., 2016).
+        """
         if self._copy:
             buffer = self._engine.buffer()
         else:
@@ -200,7 +214,7 @@ class Replay:
                 self._thread.buffer = self._engine.buffer()
             buffer = self._thread.buffer
         self._engine.sample(buffer, None if number is None else whole(number, "[sample] number"))
-        obs, mask, is_first, action, reward, terminated, truncated, own, slices = buffer.columns()
+        obs, mask, is_first, action, reward, terminated, truncated, own, slices, chance = buffer.columns()
         if self._about["heads"]:
             action = action.long()
         return Batch(
@@ -214,6 +228,9 @@ class Replay:
             extra=dict(zip(self._own, own)),
             time=slices[:, 0].clone(),
             row=slices[:, 1].clone(),
+            probability=chance,
+            # N is the same for all
+            weights=None if chance is None else (chance.min() / chance).pow(real(beta, "[sample] beta", 0, 1)),
             _drawn=buffer,
             _of=self,
         )
@@ -223,10 +240,24 @@ class Replay:
         steps `first` and later count. What the ring has given up meanwhile is left alone; of slices that share a step
         the last one counts.
         """
-        if not isinstance(batch, Batch) or batch._of is not self or batch._drawn is None:
-            raise _engine.Error("[update] takes a batch that this replay gave itself, no copy of one")
+        self._expect_own(batch, "update")
         values = {text(name, "[update] a column"): tensor_of(column, f"[update] {name}") for name, column in columns.items()}
         self._engine.update(batch._drawn, values, whole(first, "[update] first"))
+
+    def update_priorities(self, batch: Batch, td_errors: Numbers, *, epsilon: SupportsFloat = 1e-6) -> None:
+        """How much is to be learned from a batch's slices, of which they are drawn by from now on: |td_errors| + epsilon.
+
+        td_errors: [B], of each slice; or [L, B], of each step, as that of the slice which begins there. New slices have the
+        largest priority so far. What the ring has given up meanwhile is left alone; of slices that share a step the
+        last one counts.
+        """
+        self._expect_own(batch, "update_priorities")
+        errors = tensor_of(td_errors, "[update_priorities] td_errors")
+        self._engine.prioritise(batch._drawn, errors, real(epsilon, "[update_priorities] epsilon", 0))
+
+    def _expect_own(self, batch: Batch, call: str) -> None:
+        if not isinstance(batch, Batch) or batch._of is not self or batch._drawn is None:
+            raise _engine.Error(f"[{call}] takes a batch that this replay gave itself, no copy of one")
 
     def save(self, path: str | PathLike[str]) -> None:
         """Everything that is held, in a folder of its own; what was saved there before is replaced once it is whole."""
@@ -247,7 +278,8 @@ class Replay:
 
         device: where it is to lie; empty: as it did.
         """
-        about = json.loads(_engine.Replay.about(fspath(path)))
+        # those that were saved before there were priorities say nothing of them
+        about = {"priorities": None} | json.loads(_engine.Replay.about(fspath(path)))
         if str(device):
             about["device"] = str(device)
         replay = cls.__new__(cls)
@@ -265,6 +297,13 @@ def at_least_one(value: SupportsIndex, name: str) -> int:
     if not 1 <= size <= most:
         raise _engine.Error(f"[replay] {name} must be in 1..{most}, got {size}")
     return size
+
+
+def real(value: SupportsFloat, what: str, least: float, most: float = math.inf) -> float:
+    given = number(value, what)
+    if not least <= given <= most or math.isinf(given):
+        raise _engine.Error(f"{what} must be in {least:g}..{most:g}, got {given:g}")
+    return given
 
 
 def column(name: str, kind: Kind) -> tuple[str, list[int], str]:

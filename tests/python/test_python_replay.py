@@ -291,6 +291,7 @@ def test_threads_sample_while_one_adds():
             mark = batch.obs["mark"]
             assert torch.equal(mark[:, :, 2], mark[:1, :, 2] + torch.arange(4, device=mark.device).unsqueeze(1))
             assert torch.equal(batch.extra["where"][:, :, 1], batch.row.expand(3, -1))
+            assert 0 < len(replay) <= replay.capacity and replay.episodes > 0
             if which == 0:
                 replay.update(batch, {"half": batch.extra["half"]})
             drawn += 1
@@ -413,3 +414,122 @@ def test_an_episode_that_lacks_its_last_observation_is_refused():
             # environments that reset in the step that ends an episode
             if step["is_first"][0] or step["reward"][0] != 0:
                 replay.add(**step)
+
+def errors_of(batch):
+    """Of each slice, from what is in it."""
+    return batch.obs["mark"][0, :, 1:].sum(-1).float() % 5
+
+
+def test_slices_are_drawn_as_often_as_their_priorities_say():
+    replay, _ = filled(60, rows=2, longest=30, capacity=200, batch=512, length=2, priorities=0.5, seed=3)
+    # nothing is known yet: all are alike, and each that can be is drawn
+    first = replay.sample(0)
+    assert first.probability.unique().numel() == 1 and torch.equal(first.weights.cpu(), torch.ones(512))
+    for number in range(12):
+        batch = replay.sample(number)
+        replay.update_priorities(batch, batch.time.float() % 7, epsilon=1)
+    counts, chance = np.zeros((2, 60)), np.zeros((2, 60))
+    for number in range(100, 180):
+        batch = replay.sample(number, beta=1)
+        place = (batch.row.cpu().numpy(), batch.time.cpu().numpy())
+        np.add.at(counts, place, 1)
+        chance[place] = batch.probability.cpu().numpy()
+        power = (batch.time.cpu() % 7 + 1) ** 0.5
+        assert torch.allclose(batch.probability.cpu() / power, (batch.probability.cpu() / power)[0].expand(512), rtol=1e-4)
+        assert torch.allclose(batch.weights.cpu(), (batch.probability.min() / batch.probability).cpu())
+    drawn = chance > 0
+    assert abs(chance.sum() - 1) < 1e-5
+    expected = counts.sum() * chance[drawn]
+    chi_square = ((counts[drawn] - expected) ** 2 / expected).sum()
+    assert chi_square < drawn.sum() + 5 * (2 * drawn.sum()) ** 0.5
+    # with beta 1 weights undo what priorities did
+    assert torch.equal(replay.sample(3, beta=0).weights.cpu(), torch.ones(512))
+
+
+@pytest.mark.parametrize("options", [{}, {"crossing": True}, {"crossing": True, "running": False}])
+def test_slices_by_priorities_are_what_was_added(options):
+    replay = maglev.Replay(columns(4), capacity=4 * 40, length=3, batch=64, extra=EXTRA, priorities=0.6, **options)
+    counters, drawn = Counters(4, 7), 0
+    for _ in range(160):
+        replay.add(**counters.next())
+        if replay.drawable:
+            batch = replay.sample()
+            expect_as_added(batch, crossing="crossing" in options)
+            assert batch.time.min() >= counters.time - 40 and batch.time.max() + 3 < counters.time
+            # of slices, or of each step
+            errors = errors_of(batch)
+            replay.update_priorities(batch, errors if drawn % 2 else errors.expand(3, 64))
+            drawn += 1
+    assert drawn > 140 and replay.faults == 0 and replay.episodes > 0
+
+
+def test_new_slices_have_the_largest_priority_and_the_last_of_two_counts():
+    replay, counters = filled(50, rows=1, longest=100, capacity=100, batch=200, priorities=1)
+    batch = replay.sample()
+    errors = torch.full((200,), 0.25)
+    replay.update_priorities(batch, errors, epsilon=0)
+    # of one start that was drawn several times
+    time = int(batch.time.mode().values)
+    places = (batch.time == time).nonzero().flatten().cpu()
+    errors[places[0]], errors[places[-1]] = 9, 4
+    replay.update_priorities(batch, -errors, epsilon=0)
+    for _ in range(2):
+        replay.add(**counters.next())
+    again = replay.sample()
+    chance = dict(zip(again.time.tolist(), again.probability.tolist()))
+    newest = max(chance)
+    assert newest >= 49 and len(chance) > 5
+    # 9 was the largest, though another took its place
+    assert chance[newest] == pytest.approx(9 / 4 * chance[time], rel=1e-3)
+    assert chance[newest] == pytest.approx(36 * min(chance.values()), rel=1e-3)
+
+
+def test_a_replay_with_priorities_goes_on_to_the_bit(tmp_path):
+    for steps in (0, 1, 30, 150):
+        replay, counters = filled(steps, capacity=3 * 50, length=2, batch=32, priorities=0.7)
+        for _ in range(5 if replay.drawable else 0):
+            batch = replay.sample()
+            replay.update_priorities(batch, errors_of(batch))
+        replay.save(tmp_path / "memory")
+        loaded = maglev.Replay.load(tmp_path / "memory", device=DEVICE)
+        for _ in range(20):
+            step = counters.next()
+            replay.add(**step), loaded.add(**step)
+            if replay.drawable:
+                mine, other = replay.sample(), loaded.sample()
+                expect_same(mine, other)
+                assert torch.equal(mine.probability, other.probability) and torch.equal(mine.weights, other.weights)
+                for memory, batch in ((replay, mine), (loaded, other)):
+                    memory.update_priorities(batch, errors_of(batch))
+
+
+def test_what_is_wrong_with_priorities_is_said():
+    plain, _ = filled(20, capacity=300, batch=8)
+    replay, _ = filled(20, capacity=300, batch=8, length=2, priorities=0.6)
+    batch = replay.sample()
+    assert plain.sample().probability is None and plain.sample().weights is None
+    with_sampling = "with priorities every start has one as soon as its slice is there"
+    wrong = [
+        (lambda: maglev.Replay(columns(3), priorities=5), "[replay] priorities must be in 0..4, got 5"),
+        (lambda: maglev.Replay(columns(3), priorities=float("nan")), "[replay] priorities must be in 0..4, got nan"),
+        (lambda: maglev.Replay(columns(3), priorities="much"), "[replay] priorities must be a number, got 'much'"),
+        (lambda: maglev.Replay(columns(3), priorities=0.6, sampling="trajectory"), with_sampling),
+        (lambda: maglev.Replay(columns(3), priorities=0.6, running=False), with_sampling),
+        (lambda: replay.sample(beta=2), "[sample] beta must be in 0..1, got 2"),
+        (lambda: plain.update_priorities(plain.sample(), torch.zeros(8)), "make it with priorities=0.6"),
+        (lambda: replay.update_priorities(plain.sample(), torch.zeros(8)), "[update_priorities] takes a batch that this"),
+        (lambda: replay.update_priorities(batch, torch.zeros(9)), "td_errors must have shape [8], got [9]"),
+        (lambda: replay.update_priorities(batch, torch.zeros(1, 8)), "td_errors must have shape [2, 8], got [1, 8]"),
+        (lambda: replay.update_priorities(batch, torch.zeros(8), epsilon=-1), "epsilon must be in 0..inf, got -1"),
+    ]
+    if DEVICE == "cpu":
+        wrong.append((lambda: replay.update_priorities(batch, torch.full((8,), float("nan"))), "not a number (NaN)"))
+    for act, why in wrong:
+        with pytest.raises(maglev.Error, match=re.escape(why)):
+            act()
+
+
+def test_more_than_can_be_counted_is_refused():
+    of = maglev.Columns(COLUMNS, ((), torch.int64))
+    with pytest.raises(maglev.Error, match="a batch of 2147483647 slices of 1000000 transitions takes more than the memory"):
+        maglev.Replay(of, capacity=1_000_010, length=1_000_000, batch=2**31 - 1)
