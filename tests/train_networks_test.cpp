@@ -12,6 +12,7 @@
 #include "engine/nn/flat_params.h"
 #include "engine/nn/network.h"
 #include "engine/run/checkpoint.h"
+#include "engine/run/kept_files.h"
 #include "engine/train/trainer.h"
 #include "tests/close.h"
 #include "tests/errors.h"
@@ -294,6 +295,28 @@ INSTANTIATE_TEST_SUITE_P(OfTheTable, ANetwork, testing::Range<size_t>(0, network
                          [](const auto& info) {
                            return std::string(network_table()[info.param].name);
                          });
+
+TEST(Networks, whose_file_changed_while_a_run_began_are_not_kept) {
+  Experiment experiment("ppo", "cartpole");
+  EXPECT_EQ(held_by_files(experiment), "");
+  const std::string file =
+      ExportedFile(experiment.spec()).written(test_folder() + "/begun.safetensors");
+  experiment.table().set("ppo.network.kind", "exported");
+  experiment.table().set("ppo.network.exported.file", file);
+  RunDir dir = RunDir::create({.out = test_folder() + "/run", .algo = "ppo", .env = "cartpole"});
+  std::vector<std::string> command{"ppo.network.exported.file=" + file};
+  const std::string held = held_by_files(experiment);
+  const auto keep = [&](const std::string& of) {
+    return error_of([&] { keep_files(dir, experiment, command, of); });
+  };
+  EXPECT_TRUE(contains(keep("of another"), file + " changed while the run began with it"));
+  EXPECT_EQ(keep(held), "");
+  EXPECT_EQ(held_by_files(experiment), held);
+  EXPECT_TRUE(contains(command[0], "/run/network.safetensors"));
+  // which the run has by itself
+  remove_path(file);
+  EXPECT_EQ(keep(""), "");
+}
 
 TEST(Networks, auto_knows_one_for_everything_that_environments_show) {
   for (const EnvEntry& env : env_table()) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "engine/nn/network_entry.h"
 
 namespace maglev {
@@ -38,11 +39,22 @@ std::string kept_in(const std::string& folder) {
 
 }  // namespace
 
-void keep_files(RunDir& dir, Experiment& experiment, std::vector<std::string>& command) {
+std::string held_by_files(const Experiment& experiment) {
+  const auto named = file_of(experiment);
+  if (!named) return "";
+  const FileReader file(named->file);
+  return file.hash(0, file.bytes());
+}
+
+void keep_files(RunDir& dir, Experiment& experiment, std::vector<std::string>& command,
+                const std::string& held) {
   const auto named = file_of(experiment);
   if (!named) return;
-  dir.write(kKeptName, read_file(named->file, kMostKept));
   const std::string kept = kept_in(dir.path());
+  if (named->file == kept) return;
+  dir.write(kKeptName, read_file(named->file, kMostKept));
+  if (const FileReader copy(kept); copy.hash(0, copy.bytes()) != held)
+    throw Error("[train] " + named->file + " changed while the run began with it; begin again");
   experiment.table().set(named->setting, kept, "settings", named->origin);
   std::ranges::replace(command, named->setting + "=" + named->file, named->setting + "=" + kept);
 }

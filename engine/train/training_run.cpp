@@ -173,6 +173,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
       std::printf("maglev: making what the run holds: %s\n", memory.text().c_str());
       std::fflush(stdout);
     }
+    const std::string held = held_by_files(experiment);
     Trainer trainer(experiment, placement);
     std::string unlike;
     if (!networks.empty()) unlike = init_from(trainer, networks);
@@ -183,7 +184,7 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
                                  .env = env_title(experiment),
                                  .overwrite = request.overwrite});
     Reproduce how = reproduce_of(trainer, request);
-    keep_files(dir, experiment, how.command);
+    keep_files(dir, experiment, how.command, held);
     dir.write_config(experiment.table().yaml());
     dir.write_reproduce(how);
     dir.write("memory.json", memory.json());
@@ -411,6 +412,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
   Processes processes(*experiment, request, placement, checkpoint->dir, /*resumed=*/true);
   return processes.telling_failure([&] {
     RunTrace trace(experiment->trace, placement.device.is_cuda());
+    const std::string held = held_by_files(*experiment);
     const auto made = naming_edits(
         folder, edits, [&] { return std::make_unique<Trainer>(*experiment, placement); });
     Trainer& trainer = *made;
@@ -440,7 +442,7 @@ RunOutcome continue_run(const std::string& folder, const std::vector<std::string
 
     // what was continued, from where and with what changes stays on record
     Reproduce how = reproduce_of(trainer, request);
-    keep_files(dir, *experiment, how.command);
+    keep_files(dir, *experiment, how.command, held);
     const Continued record{
         .how = how, .step = identity.step, .checkpoint = from, .changes = changes};
     dir.write_continued(record);
