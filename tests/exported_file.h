@@ -1,6 +1,8 @@
 #pragma once
 // A network's file as maglev.save_network writes it, for any environment: layers of 24 and 16 units
-// on everything that is shown, the value's behind the critic's columns too.
+// on everything that is shown, the value's behind the critic's columns too. One that remembers adds
+// what it makes of its memory to the first layer's sums, whose units are the next memory, as a
+// recurrent layer has rows: [1, rows, units].
 
 #include <map>
 #include <string>
@@ -18,7 +20,9 @@ struct ExportedFile {
   std::string json;
   std::map<std::string, at::Tensor> tensors;  ///< F32
 
-  explicit ExportedFile(const EnvSpec& spec) {
+  static constexpr int64_t kMemory = 24;
+
+  explicit ExportedFile(const EnvSpec& spec, bool remembers = false) {
     const ObsEncoder encoder(spec, /*normalize=*/false);
     const int64_t pixels = encoder.channels() * encoder.height() * encoder.width();
     std::string seen, inputs, nodes, parameters;
@@ -27,7 +31,7 @@ struct ExportedFile {
       if (elements == 0) return;
       inputs += (inputs.empty() ? "" : ", ") + ("{\"name\": \"" + part + "\", \"of\": \"" + part) +
                 "\", \"shape\": [" + shape + "]}";
-      if (part == "privileged") return;
+      if (part == "privileged" || part == "memory") return;
       std::string flat = part;
       if (part == "image") {
         nodes += R"({"name": "rows", "op": "size", "args": ["%image", 0]}, )";
@@ -52,10 +56,13 @@ struct ExportedFile {
       parameters +=
           (parameters.empty() ? "\"" : ", \"") + name + ".weight\", \"" + name + ".bias\"";
     };
-    const auto layer = [&](const std::string& name, const std::string& x, int64_t out, int64_t in) {
+    const auto sums = [&](const std::string& name, const std::string& x, int64_t out, int64_t in) {
       add(name, out, in);
       nodes += "{\"name\": \"" + name + "_sums\", \"op\": \"aten::linear\", \"args\": [" + x +
                ", \"%" + name + ".weight\", \"%" + name + ".bias\"], \"row\": " + text(out) + "}, ";
+    };
+    const auto layer = [&](const std::string& name, const std::string& x, int64_t out, int64_t in) {
+      sums(name, x, out, in);
       nodes += "{\"name\": \"" + name + "_units\", \"op\": \"aten::tanh\", \"args\": [\"%" + name +
                "_sums\"], \"row\": " + text(out) + "}, ";
     };
@@ -67,15 +74,35 @@ struct ExportedFile {
     const bool several = pixels > 0 && encoder.vector_size() > 0;
     const std::string x = several ? joined("seen", seen, shown) : seen;
     const int64_t secret = encoder.privileged_size();
-    const std::string y = secret > 0 ? joined("all", x + ", \"%privileged\"", shown + secret) : x;
     const int64_t outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims();
-    layer("pi.0", x, 24, shown), layer("pi.2", "\"%pi.0_units\"", 16, 24), add("pi.4", outputs, 16);
-    layer("v.0", y, 24, shown + secret), add("v.2", 1, 24);
+    if (remembers) {
+      show("memory", text(kMemory), kMemory);
+      nodes += R"({"name": "lain", "op": "aten::unsqueeze", "args": ["%memory", 0]}, )";
+      sums("past", "\"%lain\"", kMemory, kMemory);
+      sums("pi.0", x, kMemory, shown);
+      nodes +=
+          R"({"name": "ahead", "op": "size", "args": ["%memory", 0]}, )"
+          R"({"name": "mixed", "op": "aten::add.Tensor", "args": ["%past_sums", "%pi.0_sums"], )"
+          R"("row": 24}, )"
+          R"({"name": "pi.0_lain", "op": "aten::tanh", "args": ["%mixed"], "row": 24}, )"
+          R"({"name": "pi.0_units", "op": "aten::reshape", "args": ["%pi.0_lain", ["%ahead", 24]], )"
+          R"("row": 24}, )";
+    } else {
+      layer("pi.0", x, kMemory, shown);
+    }
+    layer("pi.2", "\"%pi.0_units\"", 16, 24), add("pi.4", outputs, 16);
+    // the value sees what the critic is shown, and what is remembered
+    std::string y = x;
+    int64_t width = shown + secret;
+    if (secret > 0) y += ", \"%privileged\"";
+    if (remembers) y += ", \"%pi.0_units\"", width += kMemory;
+    layer("v.0", width > shown ? joined("all", y, width) : y, 24, width), add("v.2", 1, 24);
     nodes.resize(nodes.size() - 2);
+    const std::string memory = remembers ? R"("memory": "%pi.0_units", )" : "";
     json =
         "{\"format\": 1, \"torch\": \"here\", \"inputs\": [" + inputs + "], \"parameters\": [" +
-        parameters + "], \"nodes\": [" + nodes +
-        R"(], "policy_head": {"input": "%pi.2_units", )"
+        parameters + "], \"nodes\": [" + nodes + "], " + memory +
+        R"("policy_head": {"input": "%pi.2_units", )"
         R"("weight": "pi.4.weight", "bias": "pi.4.bias"})"
         R"(, "value_head": {"input": "%v.0_units", "weight": "v.2.weight", "bias": "v.2.bias"}})";
   }

@@ -208,7 +208,9 @@ NetworkOutput PpoPolicy::forward(ActorCritic& network, const std::vector<at::Ten
 }
 
 std::shared_ptr<ActorCritic> PpoPolicy::replica(const at::Tensor& grad) const {
-  auto replica = make_network(options_, network_context_, Initializer::none());
+  NetworkContext context = network_context_;
+  context.original = network_.get();
+  auto replica = make_network(options_, context, Initializer::none());
   replica->to(device_);
   params_->bind(*network_, *replica, grad);
   replica->share_rounded(*network_);

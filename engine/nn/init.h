@@ -28,6 +28,9 @@ class Initializer {
     return init;
   }
 
+  /// Whether weights stay as they are made.
+  bool skips() const { return skip_; }
+
   /// Zeros of a new weight.
   at::Tensor weight(const std::vector<int64_t>& sizes) const;
   /// Rows or columns orthonormal times gain (Saxe et al., 2014); tensors beyond two dimensions are

@@ -32,10 +32,10 @@ void NetworkOptions::describe(OptionTable& t) {
   t.add("activation", activation, "activation");
   t.add("fast_tanh", fast_tanh, "tanh by the engine's kernel instead of ATen's", {.free = true});
   t.add("shared", shared, "one trunk for policy and value");
-  t.add(
-      "memory", memory,
-      "units of a recurrent cell behind each trunk, for what one time step does not show; 0: none",
-      {.min = 0, .max = 65536, .unit = "units"});
+  t.add("memory", memory,
+        "units of a recurrent cell behind each trunk, for what one time step does not show; of a "
+        "network from Python what it remembers; 0: none",
+        {.min = 0, .max = 65536, .unit = "units"});
   t.add("fused_memory", fused_memory, "that cell by the engine's kernel instead of ATen",
         {.free = true});
   t.add("value_head", value_head, "value head");

@@ -55,6 +55,8 @@ struct NetworkContext {
   EnvSpec spec;
   bool bf16 = false;     ///< a run in bf16: a network may round its weights by itself
   bool on_cuda = false;  ///< where it will compute: its layers' memory depends on whose they are
+  /// A replica is made, of this one, which the same options made: it may share what does not change.
+  const ActorCritic* original = nullptr;
 };
 
 /// The network that the settings name. Throws Error where it does not suit the environment.

@@ -8,6 +8,7 @@ namespace maglev::networks::exported {
 namespace {
 
 using Layers = std::vector<DenseTensors>;
+using Tensors = std::vector<at::Tensor>;
 
 const Node* maker_of(const Graph& graph, int64_t slot) {
   const auto found = std::ranges::find(graph.nodes, slot, &Node::slot);
@@ -26,14 +27,15 @@ std::optional<Activation> activation_of(const Node& node) {
 int64_t first_slot(const Node& node) { return node.arguments[0].parts[0].slot; }
 
 // a learned weight or bias that an operation takes as a whole
-at::Tensor learned(const Graph& graph, const Node& node, size_t which) {
+at::Tensor learned(const Graph& graph, const Tensors& weights, const Node& node, size_t which) {
   if (node.weights.size() != 2) return {};
-  const Weight& weight = graph.weight(node.weights[which]);
-  return weight.learned ? weight.value : at::Tensor();
+  const size_t weight = size_t(node.weights[which]);
+  return graph.weights[weight].learned ? weights[weight] : at::Tensor();
 }
 
 // from the input `from` to the value of `slot`; none: by another way
-std::optional<Layers> layers_to(const Graph& graph, int64_t slot, int64_t from) {
+std::optional<Layers> layers_to(const Graph& graph, const Tensors& weights, int64_t slot,
+                                int64_t from) {
   Layers layers;
   while (slot != from) {
     const Node* node = maker_of(graph, slot);
@@ -43,7 +45,8 @@ std::optional<Layers> layers_to(const Graph& graph, int64_t slot, int64_t from) 
     const Node* product = maker_of(graph, first_slot(*node));
     if (!product || !product->operation || product->operation->schema().name() != "aten::linear")
       return std::nullopt;
-    const auto weight = learned(graph, *product, 0), bias = learned(graph, *product, 1);
+    const auto weight = learned(graph, weights, *product, 0),
+               bias = learned(graph, weights, *product, 1);
     if (!weight.defined() || !bias.defined()) return std::nullopt;
     // of others ATen makes as many numbers as there are units
     if (weight.dim() != 2 || bias.sizes() != at::IntArrayRef{weight.size(0)}) return std::nullopt;
@@ -72,11 +75,11 @@ bool have_own_tensors(const DenseStacks& stacks) {
 
 }  // namespace
 
-std::optional<DenseStacks> dense_layers(const Graph& graph) {
+std::optional<DenseStacks> dense_layers(const Graph& graph, const Tensors& weights) {
   if (!graph.policy_head || graph.inputs.size() != 1 || graph.inputs[0].part != Part::vector)
     return std::nullopt;
-  const auto policy = layers_to(graph, graph.policy_head->slot, 0);
-  const auto value = layers_to(graph, graph.value_head.slot, 0);
+  const auto policy = layers_to(graph, weights, graph.policy_head->slot, 0);
+  const auto value = layers_to(graph, weights, graph.value_head.slot, 0);
   if (!policy || !value) return std::nullopt;
   const size_t most = std::min(policy->size(), value->size());
   size_t same = 0;

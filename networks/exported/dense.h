@@ -11,6 +11,7 @@ namespace maglev::networks::exported {
 /// All layers but the heads, where the vector that is observed goes through layers of a weight, a
 /// bias and a known activation, and through nothing else; the value's may begin with the policy's,
 /// and any other has a weight and a bias of its own. None: it is more than that.
-std::optional<DenseStacks> dense_layers(const Graph& graph);
+/// `weights`: the graph's.
+std::optional<DenseStacks> dense_layers(const Graph& graph, const std::vector<at::Tensor>& weights);
 
 }  // namespace maglev::networks::exported

@@ -34,23 +34,37 @@ bool is_tensors(const c10::TypePtr& type) {
 std::string impurity(const c10::OperatorHandle& operation) {
   const c10::FunctionSchema& schema = operation.schema();
   const std::string_view name = std::string_view(schema.name()).substr(sizeof "aten::" - 1);
+  const auto takes = [&](std::string_view argument) {
+    return schema.argumentIndexWithName(std::string(argument)).has_value();
+  };
   if (schema.is_mutable()) return "it writes what it is given";
-  if (operation.hasTag(at::Tag::nondeterministic_seeded)) return "it draws random numbers";
+  if (schema.returns().empty()) return "it gives nothing";
+  // recurrent layers and attention draw where they drop (expect_still)
+  if (operation.hasTag(at::Tag::nondeterministic_seeded) && !takes("dropout") &&
+      !takes("dropout_p"))
+    return "it draws random numbers";
+  // statistics, though its schema does not say so
+  if (takes("running_mean") && !takes("training") && !takes("use_input_stats"))
+    return "it writes what it is given";
   if (operation.hasTag(at::Tag::data_dependent_output))
     return "the host would wait for its numbers";
   // of `index` the file's writer has seen to it that no mask chooses
   if (operation.hasTag(at::Tag::dynamic_output_shape) && name != "index")
     return "what it gives has a size that depends on numbers";
   if (name.find("empty") != name.npos) return "it gives memory as it was";
+  if (name.find("backward") != name.npos) return "it is the way back of another";
+  for (const char* library : {"cudnn_", "miopen_", "mkldnn_", "mps_", "quantized_", "fbgemm_"})
+    if (name.starts_with(library)) return "it is torch's own, behind others";
   if (name.starts_with('_') && !listed(name, {"_to_copy", "_softmax", "_log_softmax",
                                               "_unsafe_view", "_adaptive_avg_pool2d"}))
     return "it is torch's own, behind others";
   for (const c10::Argument& result : schema.returns())
     if (!is_tensor(result.type()) && !is_tensors(result.type())) return "it gives no tensors";
-  const bool takes = std::ranges::any_of(schema.arguments(), [](const c10::Argument& argument) {
-    return is_tensor(argument.type()) || is_tensors(argument.type());
-  });
-  if (!takes &&
+  const bool of_tensors =
+      std::ranges::any_of(schema.arguments(), [](const c10::Argument& argument) {
+        return is_tensor(argument.type()) || is_tensors(argument.type());
+      });
+  if (!of_tensors &&
       !listed(name, {"zeros", "ones", "full", "arange", "eye", "linspace", "scalar_tensor"}))
     return "it takes no tensors";
   return "";
@@ -94,7 +108,7 @@ c10::IValue spelled(const Json& value) {
     if (name == "-inf") return -kInfinity;
     if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
   }
-  throw Error("there is no constant " + value.dump());
+  throw Error("there is no constant " + shown(value));
 }
 
 c10::IValue constant_of(const Json& value, const c10::TypePtr& type) {
@@ -117,7 +131,7 @@ c10::IValue constant_of(const Json& value, const c10::TypePtr& type) {
                     : kind == c10::TypeKind::BoolType   ? made.isBool()
                     : kind == c10::TypeKind::StringType ? made.isString()
                                                         : false;
-  if (!fits) throw Error(value.dump() + " is no " + type->str());
+  if (!fits) throw Error(shown(value) + " is no " + type->str());
   return made;
 }
 
@@ -144,8 +158,7 @@ Argument list_argument(const Json& value, const c10::Argument& wanted, const c10
   if (is_tensor(element)) made.kind = Argument::Kind::tensors;
   else if (element->kind() == c10::TypeKind::OptionalType)
     made.kind = Argument::Kind::maybe_tensors;
-  else if (std::ranges::any_of(made.parts, [](const Operand& part) { return part.slot >= 0; }))
-    made.kind = Argument::Kind::integers;
+  else if (!std::ranges::all_of(made.parts, &Operand::fixed)) made.kind = Argument::Kind::integers;
   // what does not change from pass to pass is made once
   else if (element->kind() == c10::TypeKind::IntType) made.parts = {{list_of<int64_t>(made.parts)}};
   else if (element->kind() == c10::TypeKind::FloatType)
@@ -165,18 +178,37 @@ Argument argument_of(const Json& value, const c10::Argument& wanted, const Find&
 }
 
 // what a schema does not tell: statistics that are written, and numbers that are drawn
-void expect_still(const std::string& argument, const Argument& made) {
-  if (made.parts.size() != 1 || made.parts[0].slot >= 0) return;
-  const c10::IValue& value = made.parts[0].constant;
-  if (listed(argument, {"training", "train"}) && value.isBool() && value.toBool())
+void expect_still(const c10::FunctionSchema& schema, const std::vector<Argument>& made) {
+  const auto given = [&](const char* name) -> const Operand* {
+    const auto place = schema.argumentIndexWithName(name);
+    return place ? &made[size_t(*place)].parts.at(0) : nullptr;
+  };
+  const auto off = [&](const char* name) {
+    const Operand* operand = given(name);
+    if (!operand) return true;
+    if (!operand->fixed()) throw Error(std::string(name) + " is to be a constant");
+    const c10::IValue& value = operand->constant;
+    return !(value.isBool() && value.toBool()) && !(value.isDouble() && value.toDouble() != 0);
+  };
+  for (const char* drops : {"dropout_p", "dropout"})
+    if (!off(drops)) throw Error("it drops at random, by its " + std::string(drops));
+  // of recurrent layers, which have a dropout, it says only that there will be gradients
+  if (!off("training") || (!off("train") && !given("dropout")))
     throw Error("it learns by itself or draws as it trains; net.eval() has it as it is afterwards");
-  if (listed(argument, {"dropout_p", "dropout"}) && value.isDouble() && value.toDouble() != 0)
-    throw Error("it drops at random");
-  if (listed(argument, {"layout", "pin_memory"}) && !value.isNone())
-    throw Error(argument + " is not for a file to say");
+  // of each row's own it keeps none where there are none to keep
+  const Operand* mean = given("running_mean");
+  if (!off("use_input_stats") && mean && !(mean->fixed() && mean->constant.isNone()))
+    throw Error("it writes its statistics; net.eval() has them as they are");
+  for (const char* place : {"layout", "pin_memory"})
+    if (const Operand* said = given(place); said && !(said->fixed() && said->constant.isNone()))
+      throw Error(std::string(place) + " is not for a file to say");
 }
 
 }  // namespace
+
+std::string shown(const Json& value) {
+  return value.is_array() ? "a list" : value.is_object() ? "an object" : value.dump();
+}
 
 c10::OperatorHandle find_operation(const std::string& name) {
   const size_t dot = name.find('.');
@@ -219,13 +251,17 @@ std::vector<Argument> arguments_of(const c10::FunctionSchema& schema, const Json
       } else {
         throw Error("there is none");
       }
-      expect_still(wanted.name(), made.back());
     } catch (const Error& e) {
       throw Error(schema.name() + "'s " + wanted.name() + ": " + e.what());
     }
   }
   if (taken != args.size() + kwargs.size())
     throw Error(schema.name() + " takes no such arguments: it is of another version of torch");
+  try {
+    expect_still(schema, made);
+  } catch (const Error& e) {
+    throw Error(schema.name() + ": " + e.what());
+  }
   return made;
 }
 

@@ -16,8 +16,11 @@ namespace maglev::networks::exported {
 
 struct Operand {
   c10::IValue constant;
-  int64_t slot = -1;  ///< the value of a pass that it is; -1: the constant
-  bool last = false;  ///< nobody reads that value afterwards
+  int64_t slot = -1;    ///< the value of a pass that it is; -1: a weight or the constant
+  int64_t weight = -1;  ///< the weight that it is; -1: the constant
+  bool last = false;    ///< nobody reads that value afterwards
+
+  bool fixed() const { return slot < 0 && weight < 0; }
 };
 
 struct Argument {
@@ -25,6 +28,9 @@ struct Argument {
   Kind kind = Kind::one;            ///< device: where the pass computes
   std::vector<Operand> parts = {};  ///< of a list, else one
 };
+
+/// A value of a file as errors show it: a list or an object by its kind alone.
+std::string shown(const nlohmann::json& value);
 
 /// The value that a text "%name" means. Throws Error where there is none.
 using Find = std::function<Operand(const std::string& name)>;

@@ -1,6 +1,6 @@
 #pragma once
-// The operations of a network's file that some of its values follow from, run one after the other
-// by torch's dispatcher: with gradients, autocast and captured graphs as any code of ATen's.
+// Some operations of a network's file, run one after the other by torch's dispatcher: with
+// gradients, autocast and captured graphs as any code of ATen's.
 //
 // Threads: any number may be in run().
 
@@ -14,36 +14,43 @@
 
 namespace maglev::networks::exported {
 
+/// Of each slot, in a trial: the sizes of its tensor; empty: it is none.
+using SlotSizes = std::vector<std::optional<std::vector<int64_t>>>;
+
 class Program {
  public:
-  /// For the values of these slots.
-  Program(const Graph& graph, const std::vector<int64_t>& outputs);
+  /// For the values of slots `outputs`, from those of `given`.
+  Program(const Graph& graph, std::vector<int64_t> given, std::vector<int64_t> outputs);
 
-  /// inputs: as the graph has them, undefined where it does not need one. Adds what layers give to
-  /// `layers`, where not null.
-  std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs,
-                              std::vector<LayerOutput>* layers = nullptr) const;
-  /// The same, to see that it runs: throws Error that names an operation that does not.
-  std::vector<at::Tensor> try_out(const Graph& graph, const std::vector<at::Tensor>& inputs) const;
+  /// `given` in order, undefined where it needs none. Adds what layers give to `layers`, where not
+  /// null.
+  std::vector<c10::IValue> run(const std::vector<at::Tensor>& weights,
+                               std::vector<c10::IValue> given,
+                               std::vector<LayerOutput>* layers = nullptr) const;
+  /// The same, to see that it runs, noting sizes of all slots: throws Error that names an operation
+  /// that does not.
+  std::vector<c10::IValue> try_out(const Graph& graph, const std::vector<at::Tensor>& weights,
+                                   std::vector<c10::IValue> given, SlotSizes& sizes) const;
 
-  bool needs(const std::string& weight) const;
-  bool needs_input(size_t input) const { return inputs_[input]; }
+  bool needs(int64_t weight) const;
+  /// Whether it needs the value of a slot that is given.
+  bool takes(int64_t slot) const { return needed_[size_t(slot)]; }
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
   struct Pass {
+    const std::vector<at::Tensor>& weights;
     std::vector<c10::IValue> values;
     at::Stack stack;
     at::Device device;
   };
-  Pass begin(const std::vector<at::Tensor>& inputs) const;
-  std::vector<at::Tensor> end(const Pass& pass) const;
+  Pass begin(const std::vector<at::Tensor>& weights, std::vector<c10::IValue> given) const;
+  std::vector<c10::IValue> end(const Pass& pass) const;
   static void step(const Node& node, Pass& pass);
 
   std::vector<Node> nodes_;
-  std::vector<bool> inputs_;
-  std::vector<int64_t> outputs_;
-  size_t slots_;
+  std::vector<int64_t> given_, outputs_;
+  std::vector<bool> needed_;  ///< of each slot
 };
 
 }  // namespace maglev::networks::exported

@@ -8,6 +8,7 @@
 #include "base/env/env_params.h"
 #include "engine/nn/obs_encoder.h"
 #include "engine/play/player.h"
+#include "engine/run/manifest.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
@@ -121,10 +122,13 @@ NetworkShape network_shape(const TrainRequest& request) {
   settled(experiment, request);
   const EnvSpec spec = experiment.spec();
   const ObsEncoder encoder(spec, /*normalize=*/false);
+  const Field* memory = experiment.table().find("ppo.network.memory");
+  const bool given = memory->origin == Origin::file || memory->origin == Origin::command_line;
   return {.image = {encoder.channels(), encoder.height(), encoder.width()},
           .vector = encoder.vector_size(),
           .privileged = encoder.privileged_size(),
           .outputs = spec.action.discrete() ? spec.action.categories() : spec.action.dims(),
+          .memory = given ? std::stoll(memory->plain()) : 0,
           .discrete = spec.action.discrete()};
 }
 
@@ -136,6 +140,12 @@ void check_network(const TrainRequest& request) {
   ThreadPool pool(1);
   experiment.algo().make_policy(experiment.algo_options(),
                                 context_of(experiment, place("cpu", 1), pool));
+}
+
+std::string verified_checkpoint(const std::string& folder, const std::string& which) {
+  const std::string dir = checkpoint_of(folder, which);
+  // the latest is one that is whole
+  return which == "latest" ? dir : verify_checkpoint(dir).dir;
 }
 
 std::vector<Setting> settings_of(const std::string& algorithm, const std::string& environment,

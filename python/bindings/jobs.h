@@ -35,12 +35,15 @@ struct NetworkShape {
   std::vector<int64_t> image;  ///< [C, H, W]; C = 0: none
   int64_t vector, privileged;  ///< 0: none
   int64_t outputs;             ///< logits, or means
+  int64_t memory;              ///< ppo.network.memory where somebody gave it, else 0
   bool discrete;
 };
 /// Of the environment as a run would have it. Throws Error.
 NetworkShape network_shape(const TrainRequest& request);
 /// Throws Error where the run's network cannot be made.
 void check_network(const TrainRequest& request);
+/// The folder of a run's checkpoint (checkpoint_of) of which every byte is right. Throws Error.
+std::string verified_checkpoint(const std::string& folder, const std::string& which);
 
 struct EvaluateRequest {
   std::string player = {};       ///< a name (make_player); a run means its environment too

@@ -486,13 +486,16 @@ void bind_jobs(py::module_& m) {
   });
   m.def("network_shape", [](const std::string& environment, std::vector<std::string> settings,
                             std::optional<std::string> config, bool bare) {
-    const NetworkShape shape =
-        network_shape(ppo_request(environment, std::move(settings), std::move(config), bare));
+    const NetworkShape shape = [&] {
+      const py::gil_scoped_release free;
+      return network_shape(ppo_request(environment, std::move(settings), std::move(config), bare));
+    }();
     py::dict d;
     d["image"] = shape.image;
     d["vector"] = shape.vector;
     d["privileged"] = shape.privileged;
     d["outputs"] = shape.outputs;
+    d["memory"] = shape.memory;
     d["discrete"] = shape.discrete;
     return d;
   });
@@ -503,6 +506,7 @@ void bind_jobs(py::module_& m) {
         check_network(ppo_request(environment, std::move(settings), std::move(config), bare));
       },
       Unlocked());
+  m.def("verified_checkpoint", &verified_checkpoint, Unlocked());
   m.def("resume", [](const std::string& folder, const std::vector<std::string>& settings,
                      const std::vector<std::string>& sinks, py::dict listening) {
     return trained(std::move(listening),

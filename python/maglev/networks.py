@@ -175,7 +175,7 @@ class _Writer:
                 f"forward has {target}, which is no operation on tensors: nothing in it may depend on a tensor's numbers "
                 "or switch gradients off (torch.where chooses, .detach() stops gradients)" + _line_of(node)
             )
-        if torch.Tag.nondeterministic_seeded in target.tags:
+        if self.draws(node):
             raise _Refused(
                 f"forward draws random numbers ({target}): acting and learning would see other networks; leave dropout "
                 "out, or net.eval()" + _line_of(node)
@@ -202,6 +202,17 @@ class _Writer:
         kwargs = {k: self.argument(v) for k, v in node.kwargs.items() if k not in left_out and v is not None}
         entry = {"name": self.name(node), "op": op, "args": self.argument(node.args), "row": self.numbers(node)}
         return {**entry, "kwargs": kwargs} if kwargs else entry
+
+    @staticmethod
+    def draws(node: torch.fx.Node) -> bool:
+        """Whether it gives random numbers: recurrent layers and attention do where they drop."""
+        target: Any = node.target
+        if torch.Tag.nondeterministic_seeded not in target.tags:
+            return False
+        names = [argument.name for argument in target._schema.arguments]
+        given = {**dict(zip(names, node.args)), **node.kwargs}
+        drops = [given.get(name, 0) for name in ("dropout", "dropout_p") if name in names]
+        return not drops or any(share != 0 for share in drops)
 
     def through(self, node: torch.fx.Node) -> torch.fx.Node:
         """Behind what only gives it on."""
@@ -246,9 +257,11 @@ class _Writer:
 
     def json(self, parts: list[str], shape: dict[str, Any]) -> dict[str, Any]:
         """The file's text."""
-        if len(self.outputs) != 2 or not all(isinstance(node, torch.fx.Node) for node in self.outputs):
-            raise _Refused("forward must return two tensors, (logits or means, value)")
-        policy, value = (self.through(node) for node in self.outputs)
+        remembers = "memory" in parts
+        wanted = "three tensors, (logits or means, value, memory)" if remembers else "two tensors, (logits or means, value)"
+        if len(self.outputs) != 2 + remembers or not all(isinstance(node, torch.fx.Node) for node in self.outputs):
+            raise _Refused(f"forward must return {wanted}")
+        policy, value, *memory = (self.through(node) for node in self.outputs)
         made = policy.meta["val"]
         if made.dim() != 2 or made.shape[1] != shape["outputs"]:
             what = "logits" if shape["discrete"] else "means"
@@ -261,6 +274,13 @@ class _Writer:
         else:
             heads["logits"] = "%" + self.name(policy)
             ends = [heads["logits"], heads["value_head"]["input"]]
+        for behind in memory:
+            before = self.inputs[parts.index("memory")].meta["val"]
+            kept = behind.meta["val"]
+            if kept.dim() != 2 or kept.shape[1] != before.shape[1] or isinstance(kept.shape[0], int):
+                raise _Refused(f"forward must return a memory {_shape(before)} third, as it takes one, got {_shape(kept)}")
+            heads["memory"] = "%" + self.name(behind)
+            ends.append(heads["memory"])
 
         # what these follow from, in order
         by_name = {"%" + name: node for node, name in self.names.items()}
@@ -327,6 +347,19 @@ def _silence() -> Iterator[None]:
         logging.disable(disabled)
 
 
+def memory_of(module: torch.nn.Module) -> int:
+    """Numbers a row that it remembers; 0: its forward takes no memory."""
+    if "memory" not in inspect.signature(module.forward).parameters:
+        return 0
+    size = getattr(module, "memory_size", None)
+    if not isinstance(size, int) or size < 1:
+        raise _Refused(
+            "forward takes a memory, so the module must say how many numbers of a row it remembers, as its memory_size; "
+            + ("it has none" if size is None else f"it is {size!r}")
+        )
+    return size
+
+
 def _followed(module: torch.nn.Module, shape: dict[str, Any]) -> tuple[torch.export.ExportedProgram, list[str]]:
     """torch.export of forward, and which part of an observation each of its inputs is."""
     obs = {}
@@ -338,10 +371,15 @@ def _followed(module: torch.nn.Module, shape: dict[str, Any]) -> tuple[torch.exp
     dynamic: Any = {part: {0: torch.export.Dim("rows")} for part in parts}
     args: list[Any] = [obs] if len(obs) > 1 else list(obs.values())
     sizes: list[Any] = [dynamic] if len(obs) > 1 else list(dynamic.values())
-    if shape["privileged"] > 0 and len(inspect.signature(module.forward).parameters) > 1:
-        args.append(torch.zeros(ROWS, shape["privileged"]))
-        sizes.append({0: torch.export.Dim("rows")})
-        parts.append("privileged")
+    # what else it takes, in its order
+    more = {"memory": memory_of(module)}
+    for name in list(inspect.signature(module.forward).parameters)[1:]:
+        part = name if name == "memory" else "privileged"
+        width = more.get(part, shape["privileged"])
+        if width > 0 and part not in parts:
+            parts.append(part)
+            args.append(torch.zeros(ROWS, width))
+            sizes.append({0: torch.export.Dim("rows")})
     try:
         with _silence(), torch.enable_grad():
             # what is written in place becomes a value of its own
@@ -362,8 +400,8 @@ def write_network(
     settings: list[str],
     config: str | None = None,
     bare: bool = False,
-) -> None:
-    """save_network for a run of these settings."""
+) -> list[str]:
+    """save_network for a run of these settings; those that the run has besides."""
     if not isinstance(network, torch.nn.Module):
         raise _engine.Error(f"[network] a network is a torch.nn.Module, got {network!r}")
     shape = _engine.network_shape(environment, settings, config, bare)
@@ -373,29 +411,36 @@ def write_network(
         program, parts = _followed(module, shape)
         writer = _Writer(module, program)
         text = json.dumps(writer.json(parts, shape), allow_nan=False)
+        memory = memory_of(module)
+        if shape["memory"] not in (0, memory):
+            raise _Refused(
+                f"it remembers {memory or 'no'} numbers a row, ppo.network.memory is {shape['memory']}; leave that out, "
+                "a module says by itself what it remembers"
+            )
     except _Refused as refused:
         raise _engine.Error(f"[network] {type(network).__name__} cannot be trained: {refused}") from refused.__cause__
     write_tensors(file, writer.tensors, {KEY: text})
-
-
-def chosen(file: str | Path) -> list[str]:
-    """The settings that a run with this network has."""
-    return ["ppo.network.kind=exported", f"ppo.network.exported.file={os.path.abspath(file)}"]
+    return [
+        "ppo.network.kind=exported",
+        f"ppo.network.exported.file={os.path.abspath(file)}",
+        f"ppo.network.memory={memory}",
+    ]
 
 
 def save_network(network: torch.nn.Module, file: str | Path, environment: str, settings: Settings = None) -> None:
     """Writes what the engine trains in place of a network of its own: `./maglev train ppo ENVIRONMENT
-    ppo.network.kind=exported ppo.network.exported.file=FILE`.
+    ppo.network.kind=exported ppo.network.exported.file=FILE`, and ppo.network.memory=N of one that remembers.
 
     network: forward(obs) of observations as Envs.encode gives them, or forward(obs, privileged) where the environment has
-      columns for a critic alone, to (logits [rows, categories] or means [rows, dims], value [rows] or [rows, 1]). It is
-      taken in the mode it is in, with the weights it has.
+      columns for a critic alone, to (logits [rows, categories] or means [rows, dims], value [rows] or [rows, 1]). Where
+      forward has a parameter `memory` it takes and gives, third, what it remembers, [rows, memory_size]. It is taken in
+      the mode it is in, with the weights it has.
     settings: those of the run that say what is observed (env.*).
     """
     environment = environment_named(environment, "network")
     words = assignments(settings)
-    write_network(network, file, environment, words)
-    _engine.check_network(environment, [*words, *chosen(file)], None, False)
+    chosen = write_network(network, file, environment, words)
+    _engine.check_network(environment, [*words, *chosen], None, False)
 
 
 def trained_weights(folder: Path, checkpoint: str) -> dict[str, torch.Tensor]:
@@ -406,11 +451,7 @@ def trained_weights(folder: Path, checkpoint: str) -> dict[str, torch.Tensor]:
             f"[network] {folder} has no {FILE}: its network is the engine's own, and its weights are in its "
             "checkpoints' state.safetensors"
         )
-    steps = sorted((folder / "checkpoints").glob("step_*")) if checkpoint == "latest" else []
-    state = (steps[-1] if steps else folder / "checkpoints" / checkpoint) / "state.safetensors"
-    if not state.exists():
-        there = sorted(path.parent.name for path in (folder / "checkpoints").glob("*/state.safetensors"))
-        raise _engine.Error(f"[network] {folder} has no checkpoint {checkpoint!r}; it has {', '.join(there) or 'none'}")
+    state = Path(_engine.verified_checkpoint(str(folder), checkpoint)) / "state.safetensors"
     weights, metadata = read_tensors(file)
     saved, _ = read_tensors(state)
     text = json.loads(metadata[KEY])
@@ -452,5 +493,4 @@ def training(
         raise _engine.Error(f"[network] network= is for ppo; {algorithm}'s networks are its own")
     with tempfile.TemporaryDirectory(prefix="maglev-") as folder:
         file = Path(folder) / FILE
-        write_network(network, file, environment, words, config, bare)
-        yield [*words, *chosen(file)]
+        yield [*words, *write_network(network, file, environment, words, config, bare)]
