@@ -7,6 +7,7 @@ import sysconfig
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 from conftest import BUILD, HOME
@@ -176,6 +177,32 @@ def test_a_run_is_the_same_of_any_threads_and_continues_to_the_bit(tmp_path):
     assert state(resumed) == state(whole)
 
 
+def test_a_policy_is_exported_with_its_memory(tmp_path, engine):
+    run = trained(Cell("lstm_cell"), tmp_path / "run")
+    model = tmp_path / "policy.onnx"
+    result = engine("export", run.folder, "--onnx", model)
+    assert result.returncode == 0, result.stderr
+    network = Cell("lstm_cell")
+    network.load_state_dict(run.weights())
+    session = onnxruntime.InferenceSession(str(model))
+    names = [output.name for output in session.get_outputs()]
+    inputs = {entry.name for entry in session.get_inputs()}
+    assert {"is_first", "carry_memory"} <= inputs
+    observed = (inputs - {"is_first", "carry_memory"}).pop()
+    carried = memory = torch.zeros(3, 24)
+    for step in range(4):
+        obs = torch.linspace(-1, 1 + step, 6).reshape(3, 2)
+        first = torch.tensor([step == 0, step == 2, False])
+        given = {observed: obs.numpy(), "is_first": first.numpy().astype(np.uint8), "carry_memory": np.asarray(carried)}
+        out = dict(zip(names, session.run(None, given)))
+        with torch.no_grad():
+            logits, value, memory = network(obs, memory * ~first.unsqueeze(-1))
+        np.testing.assert_allclose(out["log_probs"], logits.log_softmax(-1), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(out["value"], value, rtol=1e-4, atol=1e-5)
+        carried = out["next_carry_memory"]
+        np.testing.assert_allclose(carried, memory, rtol=1e-4, atol=1e-5)
+
+
 class Sized(Cell):
     memory_size = None
 
@@ -216,6 +243,17 @@ def test_what_cannot_be_trained_is_said(network, message, tmp_path):
     assert message in str(error.value)
 
 
-def test_what_it_remembers_the_module_says(tmp_path):
+def test_what_it_remembers_the_module_says_and_a_command_repeats(tmp_path, engine):
     with pytest.raises(maglev.Error, match="remembers 24 numbers a row, ppo.network.memory is 8; leave that out"):
         trained(Cell(), tmp_path / "run", {"ppo.network.memory": 8})
+    file = tmp_path / "net.safetensors"
+    maglev.save_network(Cell(), file, "cartpole", BLIND)
+    words = [f"{name}={str(value).lower()}" for name, value in QUICK.items()]
+    chosen = ["ppo.network.kind=exported", f"ppo.network.exported.file={file}"]
+    refused = engine("train", "ppo", "cartpole", "--bare", *words, *chosen, "--out", tmp_path / "cli")
+    assert "give ppo.network.memory=24" in refused.stderr
+    done = engine("train", "ppo", "cartpole", "--bare", *words, *chosen, "ppo.network.memory=24", "--out", tmp_path / "cli")
+    assert done.returncode == 0, done.stderr
+    sequence = engine("train", "ppo", "cartpole", "--bare", *words, *chosen, "ppo.network.memory=24", "ppo.sequence=5",
+                      "--out", tmp_path / "other")  # fmt: skip
+    assert "a divisor of ppo.rollout=16, got 5" in sequence.stderr
