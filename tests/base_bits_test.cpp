@@ -10,11 +10,12 @@
 
 #include "base/core/hash.h"
 #include "base/core/philox.h"
+#include "base/core/thread_pool.h"
 #include "base/simd/panel.h"
 #include "base/simd/targets.h"
-#include "kernels/adam/adam.h"
 #include "kernels/mlp/mlp.h"
 #include "kernels/noise/noise.h"
+#include "tests/adam_optimiser.h"
 
 namespace maglev {
 namespace {
@@ -42,7 +43,7 @@ std::string learned() {
     P += kSizes[size_t(l)] * kSizes[size_t(l) + 1] + kSizes[size_t(l) + 1];
     widest = std::max(widest, (kSizes[size_t(l)] + 15) / 16 * 16);
   }
-  Floats weights(P), grads(P), first(P), second(P);
+  Floats weights(P), grads(P);
   Rng rng(7, 1, 0);
   for (int64_t i = 0; i < P; ++i) weights.data()[i] = rng.uniform(-0.4f, 0.4f);
 
@@ -62,34 +63,9 @@ std::string learned() {
     y_at[l] = y[l].data(), dy_at[l] = dy[l].data(), slope_at[l] = slope[l].data();
   Floats x(kSizes.front() * stride), scratch(kPanelRows * widest);
 
-  const AdamGroup group{0, P};
-  std::vector<double> partial(static_cast<size_t>(adam_chunks(P)));
-  float lr = 0.01f, skip = 0, steps = 0, nonfinite = 0, rate = 1, factor = 0;
-  AdamStep step{};
-  const AdamArgs adam{.grad = grads.data(),
-                      .lanes = 1,
-                      .lane_stride = P,
-                      .unscale = nullptr,
-                      .P = P,
-                      .groups = &group,
-                      .group_count = 1,
-                      .rate = &rate,
-                      .clip_together = false,
-                      .data = weights.data(),
-                      .first = first.data(),
-                      .second = second.data(),
-                      .lr = &lr,
-                      .skip = &skip,
-                      .steps = &steps,
-                      .nonfinite = &nonfinite,
-                      .beta1 = 0.9,
-                      .beta2 = 0.999,
-                      .eps = 1e-8,
-                      .weight_decay = 0,
-                      .max_grad_norm = 0.5,
-                      .partial = partial.data(),
-                      .factor = &factor,
-                      .step = &step};
+  ThreadPool pool(1);
+  AdamOptimiser adam(P, /*lanes=*/1, {{0, P}});
+  adam.args.data = weights.data(), adam.args.grad = grads.data();
 
   for (int64_t n = 0; n < kSteps; ++n) {
     noise_normal_cpu(
@@ -123,14 +99,11 @@ std::string learned() {
                       .rows = kRows,
                       .words = nullptr,
                       .pair_scratch = nullptr});
-    for (int64_t c = 0; c < adam_chunks(P); ++c) adam_reduce_cpu(adam, c);
-    adam_clip_cpu(adam);
-    step = adam_begun_step(adam);
-    for (int64_t c = 0; c < adam_chunks(P); ++c) adam_step_cpu(adam, c);
+    adam.update(pool);
   }
   Hash hash;
-  for (Floats* learned : {&weights, &first, &second})
-    hash.add(learned->data(), size_t(P) * sizeof(float));
+  for (const float* learned : {weights.data(), adam.first.data(), adam.second.data()})
+    hash.add(learned, size_t(P) * sizeof(float));
   return hash.hex();
 }
 

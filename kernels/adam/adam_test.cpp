@@ -8,70 +8,14 @@
 
 #include "base/core/thread_pool.h"
 #include "base/simd/targets.h"
+#include "tests/adam_optimiser.h"
 
 namespace maglev {
 namespace {
 
-// an optimiser over buffers of its own
-struct Optimiser {
-  Optimiser(int64_t P, int64_t lanes, std::vector<AdamGroup> groups_of_all)
-      : groups(std::move(groups_of_all)),
-        data(size_t(P)),
-        first(data),
-        second(data),
-        grad(size_t(P * lanes)),
-        partial(size_t(adam_chunks(P)) * groups.size()),
-        rate(groups.size(), 1.f),
-        factor(groups.size()) {
-    args = {.grad = grad.data(),
-            .lanes = lanes,
-            .lane_stride = P,
-            .unscale = nullptr,
-            .P = P,
-            .groups = groups.data(),
-            .group_count = int64_t(groups.size()),
-            .rate = rate.data(),
-            .clip_together = false,
-            .data = data.data(),
-            .first = first.data(),
-            .second = second.data(),
-            .lr = &lr,
-            .skip = &skip,
-            .steps = &steps,
-            .nonfinite = &nonfinite,
-            .beta1 = 0.9,
-            .beta2 = 0.999,
-            .eps = 1e-8,
-            .weight_decay = 0,
-            .max_grad_norm = 0.5,
-            .partial = partial.data(),
-            .factor = factor.data(),
-            .step = &step};
-    for (size_t i = 0; i < data.size(); ++i) data[i] = std::sin(float(i));
-  }
-  void set_gradient(float scale) {
-    for (size_t i = 0; i < grad.size(); ++i) grad[i] = scale * std::cos(0.37f * float(i));
-  }
-  void update(ThreadPool& pool) {
-    const int64_t chunks = adam_chunks(args.P);
-    pool.run(chunks, [&](int64_t c) { adam_reduce_cpu(args, c); });
-    adam_clip_cpu(args);
-    *args.step = adam_begun_step(args);
-    pool.run(chunks, [&](int64_t c) { adam_step_cpu(args, c); });
-  }
-
-  std::vector<AdamGroup> groups;
-  std::vector<float> data, first, second, grad;
-  std::vector<double> partial;
-  std::vector<float> rate, factor;
-  float lr = 0.01f, skip = 0, steps = 0, nonfinite = 0;
-  AdamStep step{};
-  AdamArgs args;
-};
-
 TEST(Adam, the_first_step_moves_by_the_learning_rate_against_the_sign) {
   ThreadPool pool(1);
-  Optimiser adam(3, 1, {{0, 3}});
+  AdamOptimiser adam(3, 1, {{0, 3}});
   adam.grad = {0.1f, -0.2f, 0.05f};
   auto before = adam.data;
   adam.update(pool);
@@ -82,7 +26,7 @@ TEST(Adam, the_first_step_moves_by_the_learning_rate_against_the_sign) {
 
 TEST(Adam, lanes_are_added_in_order) {
   ThreadPool pool(1);
-  Optimiser adam(1, 3, {{0, 1}});
+  AdamOptimiser adam(1, 3, {{0, 1}});
   adam.args.max_grad_norm = 0;
   adam.grad = {1e8f, 1.f, -1e8f};  // (1e8 + 1) - 1e8 = 0 in f32, any other order gives 1
   adam.update(pool);
@@ -92,7 +36,7 @@ TEST(Adam, lanes_are_added_in_order) {
 TEST(Adam, each_group_is_clipped_by_its_own_norm) {
   ThreadPool pool(1);
   const int64_t P = 40000;
-  Optimiser adam(P, 1, {{0, 17001}, {17001, P - 17001}});
+  AdamOptimiser adam(P, 1, {{0, 17001}, {17001, P - 17001}});
   adam.set_gradient(0);
   adam.grad[17000] = 3.f, adam.grad[17001] = 0.25f, adam.grad[17002] = -0.25f;
   adam.update(pool);
@@ -103,7 +47,7 @@ TEST(Adam, each_group_is_clipped_by_its_own_norm) {
 
 TEST(Adam, groups_clipped_together_share_a_norm_and_keep_their_learning_rates) {
   ThreadPool pool(1);
-  Optimiser adam(4, 1, {{0, 1}, {1, 3}});
+  AdamOptimiser adam(4, 1, {{0, 1}, {1, 3}});
   adam.args.clip_together = true;
   adam.rate = {0.3f, 1.f};
   adam.grad = {3.f, 4.f, 0.f, -4.f};
@@ -120,7 +64,7 @@ TEST(Adam, groups_clipped_together_share_a_norm_and_keep_their_learning_rates) {
 // gradients that ended, as those of units that are dead: their moments fall for thousands of steps
 TEST(Adam, what_is_too_small_to_be_normal_is_zero_within_and_nowhere_else) {
   ThreadPool pool(1);
-  Optimiser adam(20, 1, {{0, 20}});
+  AdamOptimiser adam(20, 1, {{0, 20}});
   adam.set_gradient(0);
   std::fill(adam.first.begin(), adam.first.end(), 1.2e-38f);
   std::fill(adam.second.begin(), adam.second.end(), 1e-40f);
@@ -142,7 +86,7 @@ TEST(Adam, what_is_too_small_to_be_normal_is_zero_within_and_nowhere_else) {
 
 TEST(Adam, results_do_not_depend_on_the_number_of_threads) {
   const int64_t P = 70001;
-  Optimiser one(P, 3, {{0, 100}, {100, P - 100}}), four(P, 3, {{0, 100}, {100, P - 100}});
+  AdamOptimiser one(P, 3, {{0, 100}, {100, P - 100}}), four(P, 3, {{0, 100}, {100, P - 100}});
   ThreadPool single(1), several(4);
   for (int step = 0; step < 3; ++step) {
     one.set_gradient(0.1f * float(step)), four.set_gradient(0.1f * float(step));
@@ -157,7 +101,7 @@ TEST(Adam, a_step_that_is_left_out_changes_nothing_and_only_bad_gradients_are_co
   ThreadPool pool(1);
   for (float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), 1.f}) {
-    Optimiser adam(50, 2, {{0, 50}});
+    AdamOptimiser adam(50, 2, {{0, 50}});
     adam.set_gradient(1);
     adam.update(pool);
     const auto data = adam.data, first = adam.first;
