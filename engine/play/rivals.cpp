@@ -81,10 +81,11 @@ void Rivals::visit_state(StateVisitor& visitor) {
   at::Tensor assigned = at::from_blob(player_of_.data(), {N_}, at::TensorOptions(at::kLong));
   visitor.tensor("player_of", assigned);
   if (visitor.loads()) check_range("rivals.player_of", assigned, 0, int64_t(seats_.size()) - 1);
-  // others' games end in one step
   constexpr int64_t kWords = sizeof(RunningGame) / sizeof(int32_t);
   at::Tensor games = at::from_blob(games_.data(), {N_, kWords}, at::TensorOptions(at::kInt));
   if (ends_apart_) visitor.tensor("games", games);
+  // others' games end in one step: what is kept of one until the next begins is nothing to it
+  else if (visitor.loads()) games.zero_();
   for (size_t s = 0; s < seats_.size(); ++s) {
     std::vector<at::Tensor>& parts = seats_[s]->carry().parts;
     for (size_t i = 0; i < parts.size(); ++i)
