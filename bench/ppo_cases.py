@@ -119,6 +119,22 @@ def peers_of(
         version = peer_version(module, PEER_PYTHON) if module else ""
         peers.append(sampled(options, name, version, command_for, shape.rows))
 
+    def sb3():
+        places = {"": (), ", games in processes": ("--processes",)} if env == "atari" else {"": ()}
+        ways = {
+            f"{threads} thread(s){place}": (threads, words)
+            for threads in peer_threads(options)
+            for place, words in places.items()
+        }
+
+        def command_for(way, updates):
+            threads, words = way
+            speed = ("--speed", updates * shape.rows, *words)
+            return peer_command("sb3_ppo.py", run, GYMNASIUM[env], threads, *speed)
+
+        version = peer_version("stable_baselines3", PEER_PYTHON)
+        peers.append(sampled(options, "stable-baselines3", version, command_for, shape.rows, ways))
+
     def cleanrl():
         if not options.cleanrl:
             raise Unavailable("no --cleanrl was given")
@@ -183,10 +199,7 @@ def peers_of(
         peers.append(sampled(options, "sample-factory", version, command_for, shape.rows, ways))
 
     for name, attempt in (
-        (
-            "stable-baselines3",
-            lambda: python_peer("stable-baselines3", "stable_baselines3", "sb3_ppo.py"),
-        ),
+        ("stable-baselines3", sb3),
         ("cleanrl", cleanrl),
         ("torchrl", torchrl),
         ("pufferlib", puffer),

@@ -40,7 +40,7 @@ FusedLearner::FusedLearner(const Options& options, const AlgoContext& context, P
       state_(state),
       rollout_rows_(options.rollout * context.rows),
       minibatch_(minibatch_rows(options, context)),
-      block_rows_(policy.block_rows()),
+      block_rows_(acting_rows(options, context, policy.network())),
       sequence_(options.sequence_steps()),
       micro_batch_(shard_rows(options, context, policy.network()), context.device, "rows",
                    [L = sequence_](int64_t most) { return std::max(L, most / L * L); }),

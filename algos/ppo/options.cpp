@@ -86,8 +86,9 @@ void Options::describe(OptionTable& t) {
   t.add("adam_eps", adam_eps, "epsilon of Adam", {.min = 0, .max = 1});
   t.add("weight_decay", weight_decay, "decoupled weight decay (AdamW)", {.min = 0, .max = 10});
   t.add("shard_rows", shard_rows,
-        "rows a thread learns from at once off panels (which have 64); 0: chosen from the "
-        "network's size",
+        "rows a thread learns from at once off panels (which have 64), whole sequences where it "
+        "remembers; 0: chosen from the sizes of network and minibatch. What is learned differs by "
+        "rounding alone",
         {.min = 0, .max = 1e9, .unit = "rows", .free = true});
   t.add("fused", fused,
         "the learner on fused kernels and all threads; false: its reference, the paper in plain "

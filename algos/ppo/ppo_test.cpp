@@ -175,6 +175,45 @@ TEST(Ppo, on_a_gpu_gives_a_minibatch_and_a_time_step_to_one_thread) {
   }
 }
 
+// Atari's network, which takes long: few rows are shared, and shards that leave threads without one are
+// told
+TEST(Ppo, few_rows_of_a_large_network_are_shared_by_threads) {
+  ppo::Options options;
+  options.minibatch = 256, options.rollout = 128;
+  options.network.shared = true, options.network.hidden = {512};
+  for (const auto& [name, value] : {std::pair{"network.kind", "cnn"},
+                                    {"network.activation", "relu"},
+                                    {"network.cnn.channels", "[32, 64, 64]"},
+                                    {"network.cnn.kernels", "[8, 4, 3]"},
+                                    {"network.cnn.strides", "[4, 2, 1]"},
+                                    {"network.cnn.paddings", "[0, 0, 0]"}})
+    set(options, name, value);
+  const EnvSpec spec{
+      .observations = {{.name = "image", .dtype = DType::u8, .shape = {84, 84, 4}}},
+      .action = {.heads = {4}}};
+  ThreadPool pool(8);
+  AlgoContext context{.spec = spec, .rows = 8, .pool = &pool};
+  const auto plan_of = [&] { return ppo::planned_data(options, context); };
+  EXPECT_EQ(plan_of().block_of(8, 1), 4);
+  EXPECT_EQ(plan_of().for_more_threads, "ppo.shard_rows=32");
+  options.shard_rows = 32;
+  EXPECT_EQ(plan_of().for_more_threads, "");
+
+  // whole sequences are as short as shards get
+  options.shard_rows = 0, options.network.memory = 16, options.sequence = 128;
+  EXPECT_EQ(plan_of().for_more_threads, "");
+  options.network.memory = 0, options.sequence = 0;
+
+  // one thread has all shards, and on panels a shard is a panel
+  ThreadPool alone(1);
+  context.pool = &alone;
+  EXPECT_EQ(plan_of().for_more_threads, "");
+  context.pool = &pool, context.spec = vectors();
+  options.network = ppo::Options().network;
+  EXPECT_EQ(plan_of().for_more_threads, "");
+  EXPECT_EQ(plan_of().block_of(8, 1), 64);
+}
+
 TEST(Ppo, the_number_of_threads_changes_no_weight) {
   for (const auto& spec : {vectors(), cells()}) {
     auto options = small();

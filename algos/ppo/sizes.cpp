@@ -23,10 +23,18 @@ namespace {
 constexpr int64_t kShardWork = 64'000'000;
 // the same of a block that acts, which makes no gradients
 constexpr int64_t kBlockWork = 16'000'000;
+// and for each weight, so that reading it from beyond a core's own cache counts little: measured with
+// Atari's network, whose 8 rows take 2.2 ms, 4 take 1.5, 2 take 1.0 and one 0.7
+constexpr int64_t kReadWork = 24;
+// a library computes one row otherwise than several
+constexpr int64_t kFewestRows = 2;
 // rows of a product that a shard has where a row costs this many multiply-adds, so that reading
 // weights counts little; and the least rows of a shard, of these and of others
 constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
+// fewest rows of a shard that are advised for more threads; of Atari's network a row takes 1.2 times as
+// long in shards of 32 as in shards of 128
+constexpr int64_t kLeastAdvised = 16;
 // rows act gets at once, where threads share them; on panels with a memory, whose steps are several
 // times the work, as many as fill a vector of every kind
 constexpr int64_t kLeastBlock = 64, kMostBlock = 256, kMemoryBlock = 16;
@@ -208,6 +216,35 @@ int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCrit
   return std::min(rows, thread_rows(o, context, network));
 }
 
+int64_t least_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  if (context.device.is_cuda() || Panels::suit(o, context, network)) return kLeastBlockRows;
+  // weights that each call rounds anew
+  if (rounded_bytes(context) < kF32 && !network.rounds_weights()) return kLeastBlockRows;
+  const int64_t worth = std::max(kBlockWork, kReadWork * parameter_count(network));
+  return std::clamp(worth / network.cost().multiply_adds, kFewestRows, kLeastBlockRows);
+}
+
+int64_t acting_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
+  const int64_t most = block_rows(o, context, network);
+  return context.device.is_cuda() ? most
+                                  : maglev::block_rows(most, context.rows, context.spec.agents,
+                                                       least_rows(o, context, network));
+}
+
+std::string for_more_threads(const Options& o, const AlgoContext& context,
+                             const ActorCritic& network) {
+  if (!o.fused || context.device.is_cuda() || !context.pool || Panels::suit(o, context, network))
+    return "";
+  const int64_t batch = minibatch_rows(o, context);
+  const int64_t threads =
+      std::min(int64_t(context.pool->threads()), Panels::sizes(context.device).lanes);
+  Options finer = o;
+  finer.shard_rows = std::max(kLeastAdvised, (batch + threads - 1) / threads);
+  // whole sequences may be no smaller
+  const bool helps = shard_rows(finer, context, network) < shard_rows(o, context, network);
+  return helps ? "ppo.shard_rows=" + std::to_string(finer.shard_rows) : "";
+}
+
 DataPlan planned_data(const Options& o, const AlgoContext& context) {
   o.expect_shares(context.rows, context.processes);
   const size_t heads = context.spec.action.heads.size();
@@ -222,6 +259,8 @@ DataPlan planned_data(const Options& o, const AlgoContext& context) {
   if (network->memory_size() > 0)
     plan.columns.push_back({.name = "memory", .shape = {network->memory_size()}});
   plan.block_rows = block_rows(o, context, *network);
+  plan.least_rows = least_rows(o, context, *network);
+  plan.for_more_threads = for_more_threads(o, context, *network);
   plan.shares = true;
   plan.precisions = {Precision::bf16, Precision::fp16};
   plan.capturable = context.device.is_cuda();
@@ -260,6 +299,13 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
       dense_bytes(cost, copies, context) + (sequences ? observed_bytes(context) : 0);
   const int64_t rows = sequences ? (shard + kPanelRows - 1) / kPanelRows * kPanelRows : shard;
   const int64_t acting = sequences ? threads * kPanelRows * kept : 0;
+  // more threads may act for few rows than learn
+  const int64_t block = acting_rows(o, context, network);
+  const int64_t acting_threads = std::min(threads, (context.rows + block - 1) / block);
+  const int64_t acting_alone =
+      panels ? 0
+             : acting_threads * (kF32 * cost.scratch +
+                                 block * (dense_bytes(cost, 1, context) + images(cost.convolved)));
   // on the way back, through convolutions or the layer behind them
   const int64_t back = std::max(kF32 * cost.scratch + rows * images(cost.passing),
                                 kF32 * (cost.widest + rows * cost.returned));
@@ -268,7 +314,8 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
       // and one rounded, where others add it
       {"gradients", (lanes * kF32 + (context.processes > 1 ? 2 : 0)) * parameters},
       {"activations",
-       acting + working * (rows * (kept + images(cost.seen + cost.convolved)) + back)},
+       std::max(acting + working * (rows * (kept + images(cost.seen + cost.convolved)) + back),
+                acting_alone)},
       {"rounded weights", rounded_weights(context) * parameters},
       {"advantages and targets", o.rollout * context.rows * row}};
   // the policy it is held by; rewards, drift, valid
@@ -311,7 +358,7 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double parameters = double(parameter_count(network));
   const int64_t minibatch = minibatch_rows(o, context), shard = shard_rows(o, context, network);
   const double minibatches = epochs * std::ceil(rows / double(minibatch));
-  const double block = double(block_rows(o, context, network));
+  const double block = double(acting_rows(o, context, network));
   const double lanes = double(lane_count(context, minibatch, shard));
   // weights that a row uses several times are convolutions
   const double reach = panels                       ? kPanelReach

@@ -26,6 +26,14 @@ int64_t lane_count(const AlgoContext& context, int64_t minibatch, int64_t shard)
 int64_t panel_rows_at_once(const Options& options, const AlgoContext& context);
 /// Rows act gets at once.
 int64_t block_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
+/// Rows from which it pays that another thread acts for them.
+int64_t least_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
+/// Rows of a time step that a thread acts for (block_rows of engine/data/step_window.h).
+int64_t acting_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
+/// "ppo.shard_rows=32", where shards of the network's size leave threads of `context` without one and
+/// smaller ones would not; else empty. Advice for people, by which nothing is computed.
+std::string for_more_threads(const Options& options, const AlgoContext& context,
+                             const ActorCritic& network);
 
 /// The plan and the memory of such an algorithm, without making it.
 DataPlan planned_data(const Options& options, const AlgoContext& context);

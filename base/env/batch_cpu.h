@@ -194,6 +194,11 @@ EnvEntry make_env_entry(const char* name) {
   entry.step_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
     run_slots_cpu<E>(batch, io, begin, end, step_slots_cpu<E>);
   };
+  if constexpr (BeginsAhead<E>)
+    entry.begin_cpu = [](const EnvBatch& batch, const StepIo& io, int64_t begin, int64_t end) {
+      begin_slots<E>(batch, io, begin, end, /*resetting=*/false);
+      if (begin < end) E::send_begun(params_of<E>(batch), state_of<E>(batch, begin));
+    };
   entry.take_totals_cpu = [](const EnvBatch& batch, EpisodeTotals& into, int64_t begin,
                              int64_t end) {
     for (int64_t i = begin; i < end; ++i) into += take_slot_totals(head_of(batch, i));

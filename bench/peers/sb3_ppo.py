@@ -1,11 +1,11 @@
 """Stable-Baselines3's PPO with the settings of a Maglev run.
 
-    sb3_ppo.py --config RUN/config.yaml --env CartPole-v1 --threads N [--speed STEPS | --episodes N]
+    sb3_ppo.py --config RUN/config.yaml --env CartPole-v1 --threads N [--speed STEPS | --episodes N] [--processes]
 
 --speed measures one learn() over STEPS after a short one; otherwise the run's train.steps are
 learned with the run's seed and the policy is judged over N episodes with its mean actions. With a
 memory it is sb3-contrib's RecurrentPPO, whose memories of policy and value are LSTMs of as many units.
-Prints one JSON object.
+--processes: an Atari game in a process of its own each. Prints one JSON object.
 """
 
 import json
@@ -20,7 +20,7 @@ from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_atari_env, make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.vec_env import VecFrameStack, VecNormalize
+from stable_baselines3.common.vec_env import SubprocVecEnv, VecFrameStack, VecNormalize
 
 EVALUATION_SEED = 1_000_003
 ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
@@ -67,12 +67,14 @@ class WithoutVelocities(gymnasium.ObservationWrapper):
         return observation[[0, 2]]
 
 
-def environments(config: dict, env_name: str, count: int, seed: int):
+def environments(config: dict, env_name: str, count: int, seed: int, processes: bool = False):
     if env_name.startswith("minatar_"):
         import minatar_gym  # noqa: F401, registers it
     if is_atari(env_name):
         run_settings.register_atari()
-        return VecFrameStack(make_atari_env(env_name, n_envs=count, seed=seed), n_stack=4)
+        # what is registered here is there in what is forked
+        apart = {"vec_env_cls": SubprocVecEnv, "vec_env_kwargs": {"start_method": "fork"}} if processes else {}
+        return VecFrameStack(make_atari_env(env_name, n_envs=count, seed=seed, **apart), n_stack=4)
     seen = config["env"].get("velocities", True)
     wrapper = None if seen else WithoutVelocities
     return make_vec_env(env_name, n_envs=count, seed=seed, wrapper_class=wrapper)
@@ -88,9 +90,9 @@ def algorithm_of(config: dict, env_name: str) -> tuple:
     return RecurrentPPO, "MlpLstmPolicy", {"lstm_hidden_size": units}
 
 
-def ppo_of(config: dict, env_name: str, seed: int) -> PPO:
+def ppo_of(config: dict, env_name: str, seed: int, processes: bool = False) -> PPO:
     ours, network = config["ppo"], config["ppo"]["network"]
-    envs = environments(config, env_name, int(config["env"]["count"]), seed)
+    envs = environments(config, env_name, int(config["env"]["count"]), seed, processes)
     if network["normalize_obs"] or ours["normalize_reward"]:
         envs = VecNormalize(
             envs,
@@ -137,6 +139,7 @@ def judged_envs(model: PPO, config: dict, env_name: str):
 def main():
     parser = run_settings.parser()
     parser.add_argument("--episodes", type=int, default=100)
+    parser.add_argument("--processes", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     config = run_settings.read(
@@ -145,7 +148,7 @@ def main():
     seed = int(config["seed"])
 
     begin = time.perf_counter()
-    model = ppo_of(config, arguments.env, seed)
+    model = ppo_of(config, arguments.env, seed, arguments.processes)
     report = {"version": stable_baselines3.__version__, "torch": torch.__version__}
     if arguments.speed:
         model.learn(run_settings.WARM_UP * run_settings.rows_of(config))

@@ -23,6 +23,7 @@
 #include "engine/algo/imagination.h"
 #include "engine/algo/metrics.h"
 #include "engine/algo/policy.h"
+#include "engine/data/step_window.h"
 #include "engine/device/precision.h"
 #include "engine/group/group.h"
 
@@ -59,6 +60,10 @@ struct DataPlan {
   int64_t collect_steps = 0;         ///< T, time steps between updates
   std::vector<ExtraColumn> columns;  ///< what act adds to a row
   int64_t block_rows = 256;          ///< the policy's
+  int64_t least_rows = kLeastBlockRows;   ///< from which it pays that another thread acts for them
+  /// Where an update leaves threads without work: what gives them some, "ppo.shard_rows=32". Advice
+  /// for people alone.
+  std::string for_more_threads = {};
   /// Set: update gets sequences sampled from a replay; else the rollout that was just collected.
   std::optional<ReplayPlan> replay;
   /// act reads only what publish() left, so that it may run beside update.
@@ -77,6 +82,10 @@ struct DataPlan {
   bool offers(Precision precision) const {
     return precision == Precision::fp32 || precision == Precision::tf32 ||
            std::find(precisions.begin(), precisions.end(), precision) != precisions.end();
+  }
+  /// Rows a thread acts for and steps at once, of `rows` rows of environments with so many `agents`.
+  int64_t block_of(int64_t rows, int64_t agents) const {
+    return maglev::block_rows(block_rows, rows, agents, least_rows);
   }
   /// Whether updates can be made beside the steps of the next iteration: what they learn from is
   /// there before, and acting reads nothing that they write. Steps must be collected at all.

@@ -19,9 +19,13 @@ struct RolloutShape {
   int64_t block_rows = 0;  ///< rows a block of TimeStep::blocks has; the last may be shorter
 };
 
+/// Below so many rows a block costs more than it gives another thread to do, unless acting for one
+/// takes long.
+constexpr int64_t kLeastBlockRows = 64;
+
 /// Rows a block should have: at most `most`, whole environments of `agents` rows, and fewer where
-/// that gives more threads work. A function of sizes alone.
-int64_t block_rows(int64_t most, int64_t rows, int64_t agents);
+/// that gives more threads work, but not below `least`. A function of sizes alone.
+int64_t block_rows(int64_t most, int64_t rows, int64_t agents, int64_t least = kLeastBlockRows);
 
 /// Rows [begin, begin + count) of `step` as views, without its blocks.
 TimeStep cut_rows(const TimeStep& step, int64_t begin, int64_t count);

@@ -116,6 +116,10 @@ void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
   step(io);
 }
 
+void VecEnv::begin_step(const StepIo& io, int64_t begin, int64_t end) {
+  if (entry_->begin_cpu && !columns_) entry_->begin_cpu(batch(), io, begin, end);
+}
+
 void VecEnv::visit_state(StateVisitor& visitor) {
   std::string assets = assets_hash_;
   if (!assets.empty()) visitor.text("assets", assets);

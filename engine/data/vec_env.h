@@ -55,6 +55,9 @@ class VecEnv {
   /// One step of environments [begin, end) on the calling thread; on CUDA of all. Ranges that do
   /// not overlap may be stepped at once, and one may be steps ahead of another.
   void step(const StepIo& io, int64_t begin, int64_t end);
+  /// Has that step begin, where steps are taken elsewhere, for step(io, begin, end) to wait for it;
+  /// else nothing.
+  void begin_step(const StepIo& io, int64_t begin, int64_t end);
   /// Totals since the last call, then cleared. On CUDA this waits for the device: not for training.
   EpisodeTotals take_totals() { return take_totals(0, N_); }
   /// The same of environments [begin, end).

@@ -84,7 +84,8 @@ void Rivals::visit_state(StateVisitor& visitor) {
   constexpr int64_t kWords = sizeof(RunningGame) / sizeof(int32_t);
   at::Tensor games = at::from_blob(games_.data(), {N_, kWords}, at::TensorOptions(at::kInt));
   if (ends_apart_) visitor.tensor("games", games);
-  // others' games end in one step: what is kept of one until the next begins is nothing to it
+  // others' end in one step, and what is kept of them until the next begin is of no use; but what a
+  // warm-up left would stand for games that have been scored
   else if (visitor.loads()) games.zero_();
   for (size_t s = 0; s < seats_.size(); ++s) {
     std::vector<at::Tensor>& parts = seats_[s]->carry().parts;

@@ -35,8 +35,7 @@ std::string wider(const Load& load) {
     return "threads=0 uses all " + std::to_string(load.usable) + " processors";
   const int64_t blocks = (load.rows + load.block_rows - 1) / load.block_rows;
   if (!load.on_device && blocks < load.threads)
-    return env_count(load, load.threads * load.block_rows / load.agents) +
-           " gives each thread rows to act for";
+    return env_count(load, load.busy_rows / load.agents) + " gives each thread rows to act for";
   return "";
 }
 
@@ -72,8 +71,13 @@ std::string for_policy(const Load& load) {
   return "a smaller network";
 }
 
+std::string shared_update(const Load& load) {
+  return load.for_more_threads + " gives more threads rows to learn from";
+}
+
 std::string for_learning(const Load& load) {
   if (!load.on_device && load.threads < load.usable) return wider(load);
+  if (!load.for_more_threads.empty()) return shared_update(load);
   if (load.may_overlap && load.environment + load.policy >= kHidden)
     return "train.overlap=true makes updates beside the steps";
   if (load.may_round) return "train.precision=bf16";
@@ -137,6 +141,21 @@ bool programs_wait(const Load& load) {
          kWanted * double(at_once) * load.environment;
 }
 
+// without advice
+Bottleneck longest_stage(const Load& load) {
+  const double rest = std::max(0.0, 1 - load.environment - load.policy - load.learn - load.copy -
+                                        load.logging - load.saving - load.evaluating - load.hooks);
+  Bottleneck most{Bound::other, rest, ""};
+  const auto stage = [&](Bound bound, double share) {
+    if (share > most.share) most = {bound, share, ""};
+  };
+  stage(Bound::environment, load.environment);
+  stage(Bound::policy, load.policy);
+  stage(Bound::learning, load.learn);
+  stage(Bound::copying, load.copy);
+  return most;
+}
+
 // where processors that the run could have had did something else, or nothing
 std::optional<Bottleneck> missing_processors(const Load& load) {
   const int programs = is_stepped_elsewhere(load) ? load.programs : 0;
@@ -153,25 +172,13 @@ std::optional<Bottleneck> missing_processors(const Load& load) {
             (load.threads > 1
                  ? ", or threads=" + count_of(std::max(1., load.processors)) + " meanwhile"
                  : std::string())};
+  const bool learns = longest_stage(load).bound == Bound::learning;
   if (load.threads > 1 && programs == 0)
     return Bottleneck{Bound::threads, 1 - had / could,
-                      "threads=" + count_of(std::max(1.0, std::ceil(load.processors)))};
+                      learns && !load.for_more_threads.empty()
+                          ? shared_update(load)
+                          : "threads=" + count_of(std::max(1.0, std::ceil(load.processors)))};
   return std::nullopt;
-}
-
-// without advice
-Bottleneck longest_stage(const Load& load) {
-  const double rest = std::max(0.0, 1 - load.environment - load.policy - load.learn - load.copy -
-                                        load.logging - load.saving - load.evaluating - load.hooks);
-  Bottleneck most{Bound::other, rest, ""};
-  const auto stage = [&](Bound bound, double share) {
-    if (share > most.share) most = {bound, share, ""};
-  };
-  stage(Bound::environment, load.environment);
-  stage(Bound::policy, load.policy);
-  stage(Bound::learning, load.learn);
-  stage(Bound::copying, load.copy);
-  return most;
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ Load busy() {
           .threads = 4,
           .usable = 4,
           .rows = 1024,
-          .block_rows = 64};
+          .block_rows = 64,
+          .busy_rows = 256};
 }
 
 TEST(Bottleneck, names_the_stage_that_takes_most_of_the_time) {
@@ -49,6 +50,18 @@ TEST(Bottleneck, puts_what_all_stages_wait_for_before_any_of_them) {
   load.memory_pressure = 0.4;
   EXPECT_EQ(bottleneck_of(load).bound, Bound::memory);
   EXPECT_EQ(bottleneck_of(load).share, 0.4);
+}
+
+TEST(Bottleneck, deals_an_update_to_threads_that_have_none_of_it) {
+  Load load = busy();
+  load.processors = 1.2, load.for_more_threads = "ppo.shard_rows=32";
+  EXPECT_EQ(bottleneck_of(load).text(),
+            "idle threads, 70 % of them: ppo.shard_rows=32 gives more threads rows to learn from");
+  load.processors = 4;
+  EXPECT_EQ(bottleneck_of(load).advice, "ppo.shard_rows=32 gives more threads rows to learn from");
+  // others wait for no rows of it
+  load.processors = 1.2, load.learn = 0.05, load.policy = 0.8;
+  EXPECT_EQ(bottleneck_of(load).advice, "threads=2");
 }
 
 TEST(Bottleneck, puts_what_is_no_stage_before_the_threads_that_wait_for_it) {

@@ -207,7 +207,7 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
     if (placement.device.is_cpu() && experiment.run.dataset.empty()) {
       const int64_t views =
           view_bytes(experiment.spec(), plan, context.rows,
-                     block_rows(plan.block_rows, context.rows, experiment.learners()));
+                     plan.block_of(context.rows, experiment.learners()));
       memory.beside += views;
       add_part(memory, "views of rows", views);
     }

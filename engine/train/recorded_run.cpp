@@ -9,7 +9,7 @@ trace::RecordedRun recorded_run(Trainer& trainer, const std::string& folder) {
   const Experiment& experiment = trainer.experiment();
   const VecEnv& envs = trainer.envs();
   const int64_t agents = envs.agents();
-  const int64_t block = block_rows(trainer.algorithm().plan().block_rows, envs.rows(), agents);
+  const int64_t block = trainer.algorithm().plan().block_of(envs.rows(), agents);
   trace::RecordedRun run{.version = kEngineVersion,
                          .run = folder,
                          .algorithm = experiment.algo().name,

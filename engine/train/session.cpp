@@ -96,6 +96,13 @@ int64_t most_workers(const Experiment& experiment) {
   return workers == fields.end() ? 0 : int64_t(workers->rule.max);
 }
 
+// rows of which as many threads have a block each
+int64_t rows_for(int threads, const DataPlan& plan, int64_t agents) {
+  int64_t rows = agents;
+  while ((rows - 1) / plan.block_of(rows, agents) + 1 < threads) rows *= 2;
+  return rows;
+}
+
 // what may be advised
 Load free_to_use(Trainer& trainer, const Hooks& hooks) {
   const RunOptions& run = trainer.experiment().run;
@@ -112,12 +119,14 @@ Load free_to_use(Trainer& trainer, const Hooks& hooks) {
           .launches = cuda && !(capturable && graph),
           .may_capture = cuda && capturable && !graph,
           .rows = trainer.envs().rows(),
-          .block_rows = block_rows(plan.block_rows, trainer.envs().rows(), trainer.envs().agents()),
+          .block_rows = plan.block_of(trainer.envs().rows(), trainer.envs().agents()),
           .agents = trainer.envs().agents(),
+          .busy_rows = rows_for(placement.threads, plan, trainer.envs().agents()),
           .processes = placement.processes,
           .may_overlap = plan.may_overlap() && run.dataset.empty() && !run.overlap,
           .may_round = placement.precision == Precision::fp32 && plan.offers(Precision::bf16) &&
                        (cuda || pair_products_available()),
+          .for_more_threads = plan.for_more_threads,
           .saves_to_evaluate = run.eval_every > 0 && run.eval_every < trainer.save_interval()};
 }
 

@@ -121,7 +121,7 @@ void Trainer::make_algorithm() {
 void Trainer::make_rows() {
   const int64_t rows = envs_->rows();
   const int64_t block =
-      placement_.device.is_cuda() ? rows : block_rows(plan_->block_rows, rows, envs_->agents());
+      placement_.device.is_cuda() ? rows : plan_->block_of(rows, envs_->agents());
   store_ = make_store(experiment_->run, envs_->spec(), *plan_,
                       {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement_);
   carry_ = algo_->policy().initial_carry(rows);
@@ -203,13 +203,25 @@ void Trainer::act(int64_t t, int64_t block) {
   mark(t, 1);
 }
 
+StepIo Trainer::io(int64_t t) {
+  StepIo io = store_->window().io(t);
+  if (league_) league_->rivals().attach(io, /*first=*/false);
+  return io;
+}
+
+void Trainer::begin_part(int64_t t, int64_t index) {
+  StepPart& part = parts_[size_t(index)];
+  Timed timed(part.environment);
+  const int64_t agents = envs_->agents();
+  envs_->begin_step(io(t), part.first / agents, (part.first + part.rows) / agents);
+}
+
 void Trainer::step_part(int64_t t, int64_t index) {
   const auto span = trace::stage("env_step");
   StepPart& part = parts_[size_t(index)];
   Timed timed(part.environment);
   const int64_t agents = envs_->agents(), begin = part.first, count = part.rows;
-  StepIo io = store_->window().io(t);
-  if (league_) league_->rivals().attach(io, /*first=*/false);
+  const StepIo io = this->io(t);
   envs_->step(io, begin / agents, (begin + count) / agents);
   mark(t, 2);
   if (placement_.device.is_cuda()) return;
@@ -224,7 +236,24 @@ void Trainer::act_all(int64_t t) {
 }
 
 void Trainer::step_all(int64_t t) {
+  // what is stepped elsewhere is all under way before any of it is waited for
+  for (size_t p = 0; steps_elsewhere() && p < parts_.size(); ++p) begin_part(t, int64_t(p));
   pool_.run(int64_t(parts_.size()), [&](int64_t p) { step_part(t, p); });
+}
+
+void Trainer::collect_ahead() {
+  // a thread acts for one of its blocks while the steps of its others are under way
+  const int64_t T = plan_->collect_steps, blocks = int64_t(blocks_.size());
+  const int64_t lanes = std::min(int64_t(pool_.threads()), blocks);
+  pool_.run(lanes, [&](int64_t lane) {
+    for (int64_t t = 0; t < T; ++t)
+      for (int64_t b = lane; b < blocks; b += lanes) {
+        if (t > 0) step_part(t - 1, b);
+        act(t, b);
+        begin_part(t, b);
+      }
+    for (int64_t b = lane; b < blocks; b += lanes) step_part(T - 1, b);
+  });
 }
 
 void Trainer::collect() {
@@ -241,6 +270,8 @@ void Trainer::collect() {
                          window.step(t + 1).is_first});
       }
     }
+  } else if (steps_elsewhere()) {
+    collect_ahead();
   } else {
     pool_.run(int64_t(blocks_.size()), [&](int64_t b) {
       for (int64_t t = 0; t < T; ++t) act(t, b), step_part(t, b);

@@ -156,6 +156,7 @@ class Trainer {
 
   // the stages, as they are called or captured
   void collect();
+  void collect_ahead();
   void learn();
   void publish() { algo_->publish(); }
 
@@ -165,6 +166,10 @@ class Trainer {
   /// A library steps environments on the host, each of them longer than it takes to hand it over.
   bool steps_one_by_one() const {
     return experiment_->env().at_once == 1 && !placement_.device.is_cuda();
+  }
+  /// Processes of the environments' own take their steps, which the host only waits for.
+  bool steps_elsewhere() const {
+    return experiment_->env().begin_cpu && !placement_.device.is_cuda();
   }
   ThreadPool& learners_pool() { return learn_pool_ ? *learn_pool_ : pool_; }
   /// Those of this iteration, or as many until somebody stops it.
@@ -182,6 +187,9 @@ class Trainer {
   /// Where time step t is the one that a device's times are divided by.
   void mark(int64_t t, int place);
   void act(int64_t t, int64_t block);
+  StepIo io(int64_t t);
+  /// Has the step begin that step_part waits for.
+  void begin_part(int64_t t, int64_t part);
   void step_part(int64_t t, int64_t part);
   void act_all(int64_t t);
   void step_all(int64_t t);

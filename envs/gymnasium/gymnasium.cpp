@@ -122,6 +122,7 @@ void Gymnasium::end_idle() { Workers::end_idle(); }
 EnvSpec Gymnasium::spec(const Params& p) { return workers_of(p).spec(); }
 
 void Gymnasium::begin_reset(const Params& p, State& s, Rng& rng) {
+  if (s.asked) return;
   if (!s.remote) {
     s.workers = &workers_of(p);
     s.remote = s.workers->make_remote();
@@ -145,6 +146,7 @@ void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
 }
 
 void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
+  if (s.asked) return;
   settle(s);
   // who played on takes this step
   const auto played_on = s.workers->played_on(shown_by(s));
@@ -158,6 +160,8 @@ void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
   s.remote->step({s.actions.data() + before, s.actions.size() - before});
   s.asked = true;
 }
+
+void Gymnasium::send_begun(const Params&, State& s) { s.workers->send_asked(); }
 
 void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
   if (!s.asked) begin_step(p, s, action);

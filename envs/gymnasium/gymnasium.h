@@ -92,6 +92,7 @@ struct Gymnasium {
   static void begin_reset(const Params& p, State& s, Rng& rng);
   static void reset(const Params& p, State& s, Rng& rng);
   static void begin_step(const Params& p, State& s, const Actions& action);
+  static void send_begun(const Params& p, State& s);
   static void step(const Params& p, State& s, const Actions& action, Rng& rng, StepOut& out);
   static AgentEnd end_of(const Params& p, const State& s, int agent);
   static void observe(const Params& p, const State& s, int agent, const ObsOut& out);

@@ -168,6 +168,12 @@ bool is_3x3(const at::Tensor& weight, ConvSteps steps) {
   return weight.size(2) == 3 && weight.size(3) == 3 && steps.stride == 1;
 }
 
+// of images of such a size, how many there are
+Winograd tiles_of(int64_t images, int64_t height, int64_t width, const at::Tensor& weight,
+                  ConvSteps steps) {
+  return {images, height, width, weight.size(1), weight.size(0), steps.padding};
+}
+
 ConvLanes lanes_shape(const at::Tensor& x, const at::Tensor& weight) {
   return {x.size(2), x.size(3), x.size(1), weight.size(0)};
 }
@@ -403,8 +409,7 @@ at::Tensor conv_relu(const at::Tensor& x, const LayerWeights& layer, ConvSteps s
   const bool ours = x.is_cpu() && x.scalar_type() == at::kFloat && x.numel() > 0 &&
                     !AtenOnly::on() && fits(x, layer) && is_3x3(layer.weight, steps);
   if (ours && winograd &&
-      suits_winograd(
-          {x.size(0), x.size(2), x.size(3), x.size(1), layer.weight.size(0), steps.padding}))
+      suits_winograd(tiles_of(x.size(0), x.size(2), x.size(3), layer.weight, steps)))
     return winograd_conv_relu(x, layer.weight, layer.bias, steps.padding);
   if (ours && steps.padding == 1 && suits_lanes(x, layer.weight)) {
     const auto image = x.contiguous(at::MemoryFormat::ChannelsLast);
@@ -418,6 +423,11 @@ at::Tensor conv_relu(const at::Tensor& x, const LayerWeights& layer, ConvSteps s
   if (wants_gradients(x, layer))
     return OneOperation<Conv>::apply(image, layer.weight, layer.bias, used(x, layer, steps));
   return Conv::forward(image, used(x, layer, steps));
+}
+
+int64_t winograd_scratch(const at::Tensor& weight, ConvSteps steps, int64_t height, int64_t width) {
+  const Winograd layer = tiles_of(1, height, width, weight, steps);
+  return is_3x3(weight, steps) && suits_winograd(layer) ? winograd_scratch(layer) : 0;
 }
 
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer) {

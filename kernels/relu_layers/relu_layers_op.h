@@ -34,6 +34,10 @@ struct ConvSteps {
 at::Tensor conv_relu(const at::Tensor& x, const LayerWeights& layer, ConvSteps steps = {},
                      bool winograd = true);
 
+/// Numbers that conv_relu works in on a thread where it computes such a layer in tiles, there and
+/// back, however many images there are; 0: not in tiles. weight [O, C, K, K], f32 on a processor.
+int64_t winograd_scratch(const at::Tensor& weight, ConvSteps steps, int64_t height, int64_t width);
+
 /// relu(x weight^T + bias). x [B, F] f32 or bf16, as above; returns [B, O] of x's dtype. On a CPU a
 /// row's result does not depend on the rows around it, from two rows on.
 at::Tensor linear_relu(const at::Tensor& x, const LayerWeights& layer);

@@ -138,15 +138,27 @@ __global__ void write(ReplayWrite a) {
   }
 }
 
+// whether no slice behind `b` has its row l as one of its rows [first, times)
+__device__ bool is_last(const Slice* slices, int64_t B, int64_t b, int64_t l, int64_t first,
+                        int64_t times) {
+  for (int64_t other = b + 1; other < B; ++other) {
+    const int64_t place = slices[b].begin + l - slices[other].begin;
+    if (slices[other].row == slices[b].row && place >= first && place < times) return false;
+  }
+  return true;
+}
+
 // blockIdx.y is the column; a warp copies a row
 __global__ void put_back(ReplayPutBack a) {
   wait_for_earlier();
   const ReplayPutBack::Column& column = a.columns[blockIdx.y];
   const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t lane = thread % 32, i = a.first * a.B + thread / 32;
-  if (i >= a.times * a.B || !is_put_back(a, i % a.B, i / a.B)) return;
-  const Slice slice = a.slices[i % a.B];
-  const int64_t place = (slice.begin + i / a.B) % a.slots * a.rows + slice.row;
+  if (i >= a.times * a.B) return;
+  const int64_t l = i / a.B, b = i % a.B;
+  if (!is_given(a, b, l) || !is_last(a.slices, a.B, b, l, a.first, a.times)) return;
+  const Slice slice = a.slices[b];
+  const int64_t place = (slice.begin + l) % a.slots * a.rows + slice.row;
   copy_bytes(static_cast<const char*>(column.from) + i * column.row_bytes,
              static_cast<char*>(column.to) + place * column.row_bytes, column.row_bytes, lane, 32);
 }

@@ -118,20 +118,9 @@ MAGLEV_HD bool is_contiguous(const EpisodeTable& t, const uint8_t* is_first, con
   return crossed == 0;
 }
 
-/// Whether no slice behind `b` has its row l as one of its rows [first, times).
-MAGLEV_HD bool is_last(const Slice* slices, int64_t B, int64_t b, int64_t l, int64_t first,
-                       int64_t times) {
-  for (int64_t other = b + 1; other < B; ++other) {
-    const int64_t place = slices[b].begin + l - slices[other].begin;
-    if (slices[other].row == slices[b].row && place >= first && place < times) return false;
-  }
-  return true;
-}
-
-/// Whether row l of slice b is put back: the ring still gives it, and no later slice has it too.
-MAGLEV_HD bool is_put_back(const ReplayPutBack& a, int64_t b, int64_t l) {
-  return a.slices[b].begin + l >= a.counters->oldest &&
-         is_last(a.slices, a.B, b, l, a.first, a.times);
+/// Whether the ring still gives row l of slice b.
+MAGLEV_HD bool is_given(const ReplayPutBack& a, int64_t b, int64_t l) {
+  return a.slices[b].begin + l >= a.counters->oldest;
 }
 
 /// Whether the ring holds a slice that begins at `time`.

@@ -136,9 +136,10 @@ int64_t replay_sample_cpu(const ReplaySample& a, int64_t begin, int64_t end) {
 }
 
 void replay_put_back_cpu(const ReplayPutBack& a) {
+  // one after another: of slices that share a row the last one's stays
   for (int64_t b = 0; b < a.B; ++b)
     for (int64_t l = a.first; l < a.times; ++l) {
-      if (!is_put_back(a, b, l)) continue;
+      if (!is_given(a, b, l)) continue;
       const int64_t place = (a.slices[b].begin + l) % a.slots * a.rows + a.slices[b].row;
       for (int c = 0; c < a.count; ++c) {
         const int64_t bytes = a.columns[c].row_bytes;

@@ -28,6 +28,8 @@ class EpisodeIndex {
   EpisodeCounters counters() const;
   /// The same where they are, i64 [9]; for a copy that nobody waits for.
   at::Tensor counters_on_device() const;
+  /// The counters and all arrays behind them but the weights, i64.
+  const at::Tensor& memory() const { return memory_; }
   /// What starts weigh, [slots, rows] i32 in the ring's order; undefined unless prioritised.
   const at::Tensor& weights() const { return weights_; }
   /// The table of a ring that holds times [oldest, now]. Starts that can be drawn weigh what

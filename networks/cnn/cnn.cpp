@@ -11,7 +11,6 @@
 #include "engine/nn/linear.h"
 #include "engine/nn/trunk_network.h"
 #include "kernels/relu_layers/relu_layers_op.h"
-#include "kernels/relu_layers/winograd_op.h"
 
 namespace maglev::networks::cnn {
 
@@ -155,17 +154,12 @@ class ConvTrunk : public Trunk {
       const bool first = i == 0;
       cost.convolved += out;
       if (first) cost.seen = in;
-      const Winograd layer{1,
-                           sizes_[i].height,
-                           sizes_[i].width,
-                           weight.size(1),
-                           weight.size(0),
-                           windows_[i].steps.padding};
-      const bool tiles = winograd_ && windows_[i].kernel == 3 && windows_[i].steps.stride == 1 &&
-                         suits_winograd(layer);
-      if (tiles) cost.scratch = std::max(cost.scratch, winograd_scratch(layer));
+      const int64_t scratch =
+          winograd_ ? winograd_scratch(weight, windows_[i].steps, sizes_[i].height, sizes_[i].width)
+                    : 0;
+      cost.scratch = std::max(cost.scratch, scratch);
       // a library's layer goes back from gradients that ReLU has masked by itself
-      cost.passing = std::max(cost.passing, out * (tiles ? 1 : 2) + (first ? 0 : in));
+      cost.passing = std::max(cost.passing, out * (scratch > 0 ? 1 : 2) + (first ? 0 : in));
     }
     for (const auto& layer : dense_) {
       cost.widest = std::max(cost.widest, layer.weight.numel());

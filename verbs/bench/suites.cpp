@@ -161,7 +161,7 @@ class Acting {
         store_(envs_.spec(),
                {.T = 1,
                 .rows = rows,
-                .block_rows = block_rows(policy_.block_rows(), rows, envs_.agents())},
+                .block_rows = run_.trainer->algorithm().plan().block_of(rows, envs_.agents())},
                {}, at::kCPU),
         carry_(policy_.initial_carry(rows)) {
     envs_.reset(store_.first_io());
