@@ -175,8 +175,8 @@ TEST(Ppo, on_a_gpu_gives_a_minibatch_and_a_time_step_to_one_thread) {
   }
 }
 
-// Atari's network, which takes long: few rows are shared, and shards that leave threads without one are
-// told
+// Atari's network, which takes long: few rows are shared, and shards that leave threads without one
+// are told
 TEST(Ppo, few_rows_of_a_large_network_are_shared_by_threads) {
   ppo::Options options;
   options.minibatch = 256, options.rollout = 128;
@@ -188,9 +188,8 @@ TEST(Ppo, few_rows_of_a_large_network_are_shared_by_threads) {
                                     {"network.cnn.strides", "[4, 2, 1]"},
                                     {"network.cnn.paddings", "[0, 0, 0]"}})
     set(options, name, value);
-  const EnvSpec spec{
-      .observations = {{.name = "image", .dtype = DType::u8, .shape = {84, 84, 4}}},
-      .action = {.heads = {4}}};
+  const EnvSpec spec{.observations = {{.name = "image", .dtype = DType::u8, .shape = {84, 84, 4}}},
+                     .action = {.heads = {4}}};
   ThreadPool pool(8);
   AlgoContext context{.spec = spec, .rows = 8, .pool = &pool};
   const auto plan_of = [&] { return ppo::planned_data(options, context); };

@@ -23,8 +23,8 @@ namespace {
 constexpr int64_t kShardWork = 64'000'000;
 // the same of a block that acts, which makes no gradients
 constexpr int64_t kBlockWork = 16'000'000;
-// and for each weight, so that reading it from beyond a core's own cache counts little: measured with
-// Atari's network, whose 8 rows take 2.2 ms, 4 take 1.5, 2 take 1.0 and one 0.7
+// and for each weight, so that reading it from beyond a core's own cache counts little: measured
+// with Atari's network, whose 8 rows take 2.2 ms, 4 take 1.5, 2 take 1.0 and one 0.7
 constexpr int64_t kReadWork = 24;
 // a library computes one row otherwise than several
 constexpr int64_t kFewestRows = 2;
@@ -32,8 +32,8 @@ constexpr int64_t kFewestRows = 2;
 // weights counts little; and the least rows of a shard, of these and of others
 constexpr int64_t kLargeNetwork = 1'000'000, kLargeShard = 512;
 constexpr int64_t kLeastLargeShard = 128, kLeastShard = 64;
-// fewest rows of a shard that are advised for more threads; of Atari's network a row takes 1.2 times as
-// long in shards of 32 as in shards of 128
+// fewest rows of a shard that are advised for more threads; of Atari's network a row takes 1.2
+// times as long in shards of 32 as in shards of 128
 constexpr int64_t kLeastAdvised = 16;
 // rows act gets at once, where threads share them; on panels with a memory, whose steps are several
 // times the work, as many as fill a vector of every kind

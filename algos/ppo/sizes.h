@@ -30,8 +30,8 @@ int64_t block_rows(const Options& options, const AlgoContext& context, const Act
 int64_t least_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
 /// Rows of a time step that a thread acts for (block_rows of engine/data/step_window.h).
 int64_t acting_rows(const Options& options, const AlgoContext& context, const ActorCritic& network);
-/// "ppo.shard_rows=32", where shards of the network's size leave threads of `context` without one and
-/// smaller ones would not; else empty. Advice for people, by which nothing is computed.
+/// "ppo.shard_rows=32", where shards of the network's size leave threads of `context` without one
+/// and smaller ones would not; else empty. Advice for people, by which nothing is computed.
 std::string for_more_threads(const Options& options, const AlgoContext& context,
                              const ActorCritic& network);
 

@@ -147,8 +147,8 @@ struct EnvEntry {
   /// Slots [begin, end) begin their first episode; writes observations, masks and is_first = 1.
   void (*reset_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
   void (*step_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
-  /// Begins those steps elsewhere, for step_cpu to take them with the same `StepIo`; null: they do not
-  /// begin ahead.
+  /// Begins those steps elsewhere, for step_cpu to take them with the same `StepIo`; null: they do
+  /// not begin ahead.
   void (*begin_cpu)(const EnvBatch&, const StepIo&, int64_t begin, int64_t end);
   /// Adds slots' totals in order, then clears them.
   void (*take_totals_cpu)(const EnvBatch&, EpisodeTotals& into, int64_t begin, int64_t end);

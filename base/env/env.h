@@ -216,9 +216,9 @@ concept HostOnlyState = std::default_initializable<typename E::State> &&
 
 /// Whether E's resets and steps begin before they are waited for, so that those of a block run at
 /// once elsewhere: begin_reset(params, state, rng) and begin_step(params, state, actions) are called
-/// for all environments of a block, then reset and step for each, which take what was begun. What has
-/// begun and was not taken is not begun again. send_begun(params, state) has all that has begun so
-/// far run, where nothing is waited for yet.
+/// for all environments of a block, then reset and step for each, which take what was begun. What
+/// has begun and was not taken is not begun again. send_begun(params, state) has all that has begun
+/// so far run, where nothing is waited for yet.
 template <class E>
 concept BeginsAhead = HostOnlyState<E> &&
     requires(const typename E::Params& p, typename E::State& s, Rng& rng, const Actions& actions) {

@@ -57,10 +57,10 @@ struct ReplayPlan {
 
 /// What an algorithm wants from the store.
 struct DataPlan {
-  int64_t collect_steps = 0;         ///< T, time steps between updates
-  std::vector<ExtraColumn> columns;  ///< what act adds to a row
-  int64_t block_rows = 256;          ///< the policy's
-  int64_t least_rows = kLeastBlockRows;   ///< from which it pays that another thread acts for them
+  int64_t collect_steps = 0;             ///< T, time steps between updates
+  std::vector<ExtraColumn> columns;      ///< what act adds to a row
+  int64_t block_rows = 256;              ///< the policy's
+  int64_t least_rows = kLeastBlockRows;  ///< from which it pays that another thread acts for them
   /// Where an update leaves threads without work: what gives them some, "ppo.shard_rows=32". Advice
   /// for people alone.
   std::string for_more_threads = {};
@@ -83,7 +83,7 @@ struct DataPlan {
     return precision == Precision::fp32 || precision == Precision::tf32 ||
            std::find(precisions.begin(), precisions.end(), precision) != precisions.end();
   }
-  /// Rows a thread acts for and steps at once, of `rows` rows of environments with so many `agents`.
+  /// Rows a thread acts for and steps at once, of `rows` of environments with so many `agents`.
   int64_t block_of(int64_t rows, int64_t agents) const {
     return maglev::block_rows(block_rows, rows, agents, least_rows);
   }

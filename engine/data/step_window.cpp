@@ -10,12 +10,12 @@ namespace maglev {
 namespace {
 
 // an algorithm's blocks are cut smaller only where there would be fewer than this many, for small
-// ones spend more on dispatch than on the work (measured: acting with ATen in 128 rows instead of 256
-// costs 1.4 times as much)
+// ones spend more on dispatch than on the work (measured: acting with ATen in 128 rows instead of
+// 256 costs 1.4 times as much)
 constexpr int64_t kBlocks = 4;
 // and to so many where each stays several times as large as the least, for more threads (measured:
-// acting for the original Goodhart's network in 16 rows instead of 48 costs two threads 1.07 times as
-// much)
+// collecting with the original Goodhart's network in 16 rows instead of 48 costs two threads 1.07
+// times as much)
 constexpr int64_t kMostBlocks = 16, kAmple = 4;
 // larger blocks are a multiple of so many rows
 constexpr int64_t kStep = 8;

@@ -39,13 +39,13 @@ struct Load {
   bool launches = false;        ///< no graph replays what the host launches
   bool may_capture = false;     ///< then: train.graph=on could be and is not
   int64_t rows = 1, block_rows = 1,
-          agents = 1;              ///< that act; that a thread acts for at once; a game's
-  int64_t busy_rows = 1;           ///< of which every thread would have a block
-  int64_t processes = 1;           ///< that share the run, each with so many rows of its own
-  bool may_overlap = false;        ///< train.overlap=true could be and is not
-  bool may_round = false;          ///< train.precision=bf16 could be and is not
+          agents = 1;                 ///< that act; that a thread acts for at once; a game's
+  int64_t busy_rows = 1;              ///< of which every thread would have a block
+  int64_t processes = 1;              ///< that share the run, each with so many rows of its own
+  bool may_overlap = false;           ///< train.overlap=true could be and is not
+  bool may_round = false;             ///< train.precision=bf16 could be and is not
   std::string for_more_threads = {};  ///< the setting that deals an update to more; empty: none
-  bool saves_to_evaluate = false;  ///< most checkpoints are there to be evaluated
+  bool saves_to_evaluate = false;     ///< most checkpoints are there to be evaluated
 };
 
 enum class Bound {

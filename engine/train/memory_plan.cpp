@@ -205,9 +205,8 @@ Planned planned(const Experiment& experiment, const Placement& placement) {
         .T = plan.collect_steps, .rows = context.rows, .block_rows = context.rows};
     if (plan.replay) add_replay(result, experiment, placement, plan, window);
     if (placement.device.is_cpu() && experiment.run.dataset.empty()) {
-      const int64_t views =
-          view_bytes(experiment.spec(), plan, context.rows,
-                     plan.block_of(context.rows, experiment.learners()));
+      const int64_t views = view_bytes(experiment.spec(), plan, context.rows,
+                                       plan.block_of(context.rows, experiment.learners()));
       memory.beside += views;
       add_part(memory, "views of rows", views);
     }

@@ -120,8 +120,7 @@ void Trainer::make_algorithm() {
 
 void Trainer::make_rows() {
   const int64_t rows = envs_->rows();
-  const int64_t block =
-      placement_.device.is_cuda() ? rows : plan_->block_of(rows, envs_->agents());
+  const int64_t block = placement_.device.is_cuda() ? rows : plan_->block_of(rows, envs_->agents());
   store_ = make_store(experiment_->run, envs_->spec(), *plan_,
                       {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement_);
   carry_ = algo_->policy().initial_carry(rows);

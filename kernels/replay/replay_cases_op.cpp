@@ -40,7 +40,8 @@ struct FilledRing {
   }
 };
 
-// batch 5, with chances where they are asked for; `ahead` and the number of the batch it holds: rows that were drawn before
+// batch 5, with chances where they are asked for; `ahead` and the number of the batch it holds:
+// rows that were drawn before
 void sample_into(const Tensors& out, const FilledRing& ring, const at::Tensor& slices,
                  const Tensors& ahead = {}, const at::Tensor& held = {},
                  const at::Tensor& chance = {}) {
