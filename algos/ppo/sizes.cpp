@@ -219,7 +219,8 @@ int64_t block_rows(const Options& o, const AlgoContext& context, const ActorCrit
 int64_t least_rows(const Options& o, const AlgoContext& context, const ActorCritic& network) {
   if (context.device.is_cuda() || Panels::suit(o, context, network)) return kLeastBlockRows;
   // weights that each call rounds anew
-  if (rounded_bytes(context) < kF32 && !network.rounds_weights()) return kLeastBlockRows;
+  const bool low = context.precision == Precision::bf16 || context.precision == Precision::fp16;
+  if (low && !network.rounds_weights()) return kLeastBlockRows;
   const int64_t worth = std::max(kBlockWork, kReadWork * parameter_count(network));
   return std::clamp(worth / network.cost().multiply_adds, kFewestRows, kLeastBlockRows);
 }
@@ -305,7 +306,8 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t acting_alone =
       panels ? 0
              : acting_threads * (kF32 * cost.scratch +
-                                 block * (dense_bytes(cost, 1, context) + images(cost.convolved)));
+                                 block * (dense_bytes(cost, 1, context) +
+                                          images(cost.seen + cost.convolved)));
   // on the way back, through convolutions or the layer behind them
   const int64_t back = std::max(kF32 * cost.scratch + rows * images(cost.passing),
                                 kF32 * (cost.widest + rows * cost.returned));

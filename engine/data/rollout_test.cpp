@@ -68,7 +68,8 @@ TEST(Rollout, blocks_hold_whole_environments_and_no_more_rows_than_asked) {
   EXPECT_EQ(block_rows(256, 1024, 1), 256);
   EXPECT_EQ(block_rows(256, 300, 1), 80);
   EXPECT_EQ(block_rows(256, 1 << 20, 1), 256);
-  EXPECT_EQ(block_rows(100, 1 << 20, 6) % 6, 0);
+  EXPECT_EQ(block_rows(100, 1 << 20, 6), 96);
+  EXPECT_EQ(block_rows(4, 1 << 20, 6), 6);
   EXPECT_EQ(block_rows(8, 1000, 1), 8);
   // those that take long are shared from a few on
   EXPECT_EQ(block_rows(256, 8, 1, 4), 4);

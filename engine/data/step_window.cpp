@@ -54,7 +54,8 @@ int64_t block_rows(int64_t most, int64_t rows, int64_t agents, int64_t least) {
   int64_t wanted = std::min(share(kBlocks), std::max(share(kMostBlocks), kAmple * least));
   if (wanted > kStep) wanted = (wanted + kStep - 1) / kStep * kStep;
   wanted = std::min(most, std::max(least, wanted));
-  return (wanted + agents - 1) / agents * agents;
+  const int64_t whole = (wanted + agents - 1) / agents * agents;
+  return std::max(agents, std::min(whole, most / agents * agents));
 }
 
 TimeStep cut_rows(const TimeStep& step, int64_t begin, int64_t count) {

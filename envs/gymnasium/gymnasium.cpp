@@ -90,6 +90,21 @@ void expect_finite(const Gymnasium::Params& p, const Gymnasium::State& s) {
   }
 }
 
+// the answer to what was asked, which is asked no more whatever it is
+void take(Gymnasium::State& s) {
+  s.asked = Gymnasium::State::Asked::nothing;
+  s.remote->take();
+}
+
+// an answer to what is not wanted any more: another environment of its batch has failed meanwhile
+void drop(Gymnasium::State& s) {
+  if (s.asked == Gymnasium::State::Asked::nothing) return;
+  try {
+    take(s);
+  } catch (const Error&) {
+  }
+}
+
 // what was saved, where the episode could not be found again: its last step ends where it stood
 const std::byte* shown_by(const Gymnasium::State& s) {
   return s.lost ? s.shown.data() : s.remote->observation();
@@ -122,7 +137,8 @@ void Gymnasium::end_idle() { Workers::end_idle(); }
 EnvSpec Gymnasium::spec(const Params& p) { return workers_of(p).spec(); }
 
 void Gymnasium::begin_reset(const Params& p, State& s, Rng& rng) {
-  if (s.asked) return;
+  if (s.asked == State::Asked::reset) return;
+  drop(s);
   if (!s.remote) {
     s.workers = &workers_of(p);
     s.remote = s.workers->make_remote();
@@ -132,21 +148,22 @@ void Gymnasium::begin_reset(const Params& p, State& s, Rng& rng) {
   s.steps = 0;
   s.lost = false;
   s.actions.clear();
+  s.ends.assign(size_t(s.workers->spec().agents), AgentEnd{});
   s.remote->reset(s.seed);
-  s.asked = true;
+  s.asked = State::Asked::reset;
 }
 
 void Gymnasium::reset(const Params& p, State& s, Rng& rng) {
   // where it has begun, what was drawn then is drawn again, for the stream to move on
-  if (s.asked) rng.below(kSeeds);
+  if (s.asked == State::Asked::reset) rng.below(kSeeds);
   else begin_reset(p, s, rng);
-  s.remote->take();
-  s.asked = false;
+  take(s);
   expect_finite(p, s);
 }
 
 void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
-  if (s.asked) return;
+  if (s.asked == State::Asked::step) return;
+  drop(s);
   settle(s);
   // who played on takes this step
   const auto played_on = s.workers->played_on(shown_by(s));
@@ -158,17 +175,16 @@ void Gymnasium::begin_step(const Params&, State& s, const Actions& action) {
   append_actions(s.workers->spec(), action, s.actions);
   s.steps += 1;
   s.remote->step({s.actions.data() + before, s.actions.size() - before});
-  s.asked = true;
+  s.asked = State::Asked::step;
 }
 
 void Gymnasium::send_begun(const Params&, State& s) { s.workers->send_asked(); }
 
 void Gymnasium::step(const Params& p, State& s, const Actions& action, Rng&, StepOut& out) {
-  if (!s.asked) begin_step(p, s, action);
+  if (s.asked != State::Asked::step) begin_step(p, s, action);
   const EnvSpec& spec = s.workers->spec();
   if (!s.lost) {
-    s.remote->take();
-    s.asked = false;
+    take(s);
     expect_finite(p, s);
     for (int k = 0; k < int(spec.events.size()); ++k) out.count(k, s.remote->counted(k));
   }

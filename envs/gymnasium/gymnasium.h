@@ -74,7 +74,8 @@ struct Gymnasium {
     std::unique_ptr<gymnasium::Remote> remote;  ///< it
     uint32_t seed = 0;                          ///< of this episode
     int32_t steps = 0;                          ///< of this episode
-    bool asked = false;          ///< for a reset or a step whose answer nobody has taken yet
+    enum class Asked : uint8_t { nothing, reset, step };
+    Asked asked = Asked::nothing;  ///< whose answer nobody has taken yet
     std::vector<AgentEnd> ends;  ///< [agents] what the last step was to each
     // of an episode that was loaded
     mutable bool replaying = false;  ///< its steps are taken again; the answer has not been taken

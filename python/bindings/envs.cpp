@@ -150,8 +150,10 @@ Envs::Envs(const EnvsRequest& request)
 void Envs::reset(uint64_t seed) {
   const Turn turn(*this);
   seed_into(seed);
-  turn_ = 0, reset_ = true, begun_ = true;
+  // where it fails there is nothing to step
+  turn_ = 0, reset_ = true, begun_ = false;
   envs_->reset(windows_[0].first_io());
+  begun_ = true;
   // nothing was done to get here
   for (const at::Tensor& column : {columns_.reward, columns_.terminated, columns_.truncated})
     column.zero_();

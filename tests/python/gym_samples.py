@@ -121,6 +121,33 @@ class Raises(Corridor):
         raise ValueError("the motor is gone")
 
 
+class Trips(gymnasium.Env):
+    """Counts its steps; raises once, in its first reset or in its third step."""
+
+    observation_space = spaces.Box(0, 99, (1,), np.float32)
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, resets=False):
+        self.sound, self.resets = False, resets
+
+    def expect_sound(self, here):
+        if here and not self.sound:
+            self.sound = True
+            raise ValueError("tripped")
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        # the engine's own look at what it shows comes first, with seed 0
+        self.expect_sound(self.resets and seed != 0)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.expect_sound(not self.resets and self.steps == 3)
+        return np.full(1, self.steps, np.float32), 1.0, False, False, {}
+
+
 class Dies(Corridor):
     def step(self, action):
         print("farewell")

@@ -337,6 +337,37 @@ def test_closed_environments_say_so():
             call()
 
 
+@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize("resets", [False, True])
+def test_an_environment_of_python_that_raised_can_be_reset(monkeypatch, count, resets):
+    pytest.importorskip("gymnasium")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
+    kwargs = json.dumps({"resets": resets})
+    envs = maglev.make("gymnasium", count, {"env.id": "gym_samples:Trips-v0", "env.kwargs": kwargs, "env.workers": 1})
+
+    def fails(call):
+        with pytest.raises(maglev.Error, match="tripped"):
+            call()
+
+    # each is told of its own failed reset
+    for _ in range(count if resets else 0):
+        fails(envs.reset)
+        with pytest.raises(maglev.Error, match="reset\\(\\) comes before"):
+            envs.step(envs.sample())
+    actions = torch.zeros(count, dtype=torch.int32)
+    # all fail in the same step: what one says is told, the others' is of no use any more
+    if not resets:
+        assert envs.reset()[0].tolist() == [[0.0]] * count
+        for step in (1, 2):
+            assert envs.step(actions)[0].tolist() == [[float(step)]] * count
+        fails(lambda: envs.step(actions))
+    for _ in range(2):
+        assert envs.reset()[0].tolist() == [[0.0]] * count
+        for step in range(1, 6):
+            assert envs.step(actions)[0].tolist() == [[float(step)]] * count
+    envs.close()
+
+
 def test_environments_of_python_leave_no_process_behind(monkeypatch):
     pytest.importorskip("gymnasium")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))
