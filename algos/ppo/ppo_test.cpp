@@ -195,6 +195,10 @@ TEST(Ppo, few_rows_of_a_large_network_are_shared_by_threads) {
   const auto plan_of = [&] { return ppo::planned_data(options, context); };
   EXPECT_EQ(plan_of().block_of(8, 1), 4);
   EXPECT_EQ(plan_of().for_more_threads, "ppo.shard_rows=32");
+  // here this network has no rounded weights of its own, and each call would make them
+  context.precision = Precision::fp16;
+  EXPECT_EQ(plan_of().block_of(8, 1), 64);
+  context.precision = Precision::fp32;
   options.shard_rows = 32;
   EXPECT_EQ(plan_of().for_more_threads, "");
 
