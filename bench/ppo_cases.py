@@ -111,29 +111,25 @@ def peers_of(
     """Those that can be measured, of `only` where any are named, and {name, why} of the others."""
     peers, absent = [], []
 
-    def python_peer(name: str, module: str, script: str, *words):
-        def command_for(threads, updates):
-            speed = ("--speed", updates * shape.rows, *words)
-            return peer_command(script, run, GYMNASIUM[env], threads, *speed)
-
-        version = peer_version(module, PEER_PYTHON) if module else ""
-        peers.append(sampled(options, name, version, command_for, shape.rows))
-
-    def sb3():
-        places = {"": (), ", games in processes": ("--processes",)} if env == "atari" else {"": ()}
+    def python_peer(name: str, module: str, script: str, *words, places: dict | None = None):
+        """`places`: words besides, by where it has its games; the fastest is found with the threads."""
         ways = {
-            f"{threads} thread(s){place}": (threads, words)
+            f"{threads} thread(s){place}": (threads, more)
             for threads in peer_threads(options)
-            for place, words in places.items()
+            for place, more in (places or {"": ()}).items()
         }
 
         def command_for(way, updates):
-            threads, words = way
-            speed = ("--speed", updates * shape.rows, *words)
-            return peer_command("sb3_ppo.py", run, GYMNASIUM[env], threads, *speed)
+            threads, more = way
+            speed = ("--speed", updates * shape.rows, *words, *more)
+            return peer_command(script, run, GYMNASIUM[env], threads, *speed)
 
-        version = peer_version("stable_baselines3", PEER_PYTHON)
-        peers.append(sampled(options, "stable-baselines3", version, command_for, shape.rows, ways))
+        version = peer_version(module, PEER_PYTHON) if module else ""
+        peers.append(sampled(options, name, version, command_for, shape.rows, ways))
+
+    def sb3():
+        places = {"": (), ", games in processes": ("--processes",)} if env == "atari" else None
+        python_peer("stable-baselines3", "stable_baselines3", "sb3_ppo.py", places=places)
 
     def cleanrl():
         if not options.cleanrl:

@@ -168,7 +168,7 @@ bool is_3x3(const at::Tensor& weight, ConvSteps steps) {
   return weight.size(2) == 3 && weight.size(3) == 3 && steps.stride == 1;
 }
 
-// of images of such a size, how many there are
+// what a layer of 3 x 3 would be in tiles, for so many images of such a size
 Winograd tiles_of(int64_t images, int64_t height, int64_t width, const at::Tensor& weight,
                   ConvSteps steps) {
   return {images, height, width, weight.size(1), weight.size(0), steps.padding};

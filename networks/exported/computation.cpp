@@ -1,5 +1,6 @@
 #include "networks/exported/computation.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 

@@ -4,6 +4,7 @@
 //
 // Threads: any number may be in run().
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 import torch
 from conftest import BUILD, HOME
-from own_runs import expect_learned_alike, newest_checkpoint
+from own_runs import expect_learned_alike, from_newest, heads_of, learned_by, newest_checkpoint
 from torch import nn
 
 if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
@@ -20,7 +20,6 @@ if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
 os.environ.setdefault("MAGLEV_BUILD", str(BUILD))
 sys.path.insert(0, str(HOME / "python"))
 import maglev  # noqa: E402
-from maglev.tensor_files import read_tensors
 
 BLIND = {"env.velocities": False}
 QUICK = {
@@ -135,23 +134,18 @@ def test_the_engines_own_cells_from_the_same_weights_learn_the_same(fused, tmp_p
     settings = {"ppo.fused": fused, "train.log_every": 96, "threads": 1, "ppo.network.hidden": [20]}
     own = {"ppo.network.memory": 8}
     begin = trained(None, tmp_path / "begin", {**settings, **own})
-    saved, _ = read_tensors(newest_checkpoint(begin) / "state.safetensors")
-    saved = {name.removeprefix("algo.network."): tensor for name, tensor in saved.items()}
+    saved = learned_by(begin)
     network = Ours()
-    weights = {}
+    weights = heads_of(saved)
     for part in ("policy", "value"):
         for kind in ("weight", "bias"):
             weights[f"{part}_body.{kind}"] = saved[f"{part}_trunk.fc0_{kind}"]
         weights[f"{part}_seen.weight"] = saved[f"{part}_cell.input_weight"]
         weights[f"{part}_seen.bias"] = saved[f"{part}_cell.bias"]
         weights[f"{part}_past.weight"] = saved[f"{part}_cell.memory_weight"]
-    for kind in ("weight", "bias"):
-        weights[f"policy.{kind}"] = saved[f"policy_{kind}"]
-        weights[f"value.{kind}"] = saved[f"value_head.{kind}"]
     network.load_state_dict(weights)
 
-    init = {"train.init_from": f"{begin.folder}@{newest_checkpoint(begin).name}"}
-    ours = trained(None, tmp_path / "ours", {**settings, **own, **init})
+    ours = trained(None, tmp_path / "ours", {**settings, **own, **from_newest(begin)})
     theirs = trained(network, tmp_path / "theirs", settings)
     expect_learned_alike(theirs, ours)
 

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 import torch
 from conftest import BUILD, HOME
-from own_runs import expect_learned_alike, newest_checkpoint
+from own_runs import expect_learned_alike, from_newest, heads_of, learned_by
 from torch import nn
 from waiting import LONG_S
 
@@ -203,22 +203,18 @@ def test_pictures_statistics_as_they_are_and_deviations_are_the_modules(tmp_path
 def test_the_engines_own_layers_from_the_same_weights_learn_the_same(fused, tmp_path):
     settings = {**QUICK, "ppo.fused": fused, "ppo.network.hidden": [64, 64], "train.log_every": 128, "threads": 1}
     begin = maglev.train("ppo", "cartpole", settings, bare=True, out=tmp_path / "begin", sinks=["jsonl"])
-    step = newest_checkpoint(begin)
-    state, _ = read_tensors(step / "state.safetensors")
+    saved = learned_by(begin)
     network = Mlp()
     names = {"fc0": 0, "fc1": 2}
-    weights = {}
+    weights = heads_of(saved, "policy.4", "value.4")
     for part in ("policy", "value"):
         for layer, place in names.items():
             for kind in ("weight", "bias"):
-                weights[f"{part}.{place}.{kind}"] = state[f"algo.network.{part}_trunk.{layer}_{kind}"]
-    for kind in ("weight", "bias"):
-        weights[f"policy.4.{kind}"] = state[f"algo.network.policy_{kind}"]
-        weights[f"value.4.{kind}"] = state[f"algo.network.value_head.{kind}"]
+                weights[f"{part}.{place}.{kind}"] = saved[f"{part}_trunk.{layer}_{kind}"]
     network.load_state_dict(weights)
 
-    init = {"train.init_from": f"{begin.folder}@{step.name}"}
-    ours = maglev.train("ppo", "cartpole", {**settings, **init}, bare=True, out=tmp_path / "ours", sinks=["jsonl"])
+    more = {**settings, **from_newest(begin)}
+    ours = maglev.train("ppo", "cartpole", more, bare=True, out=tmp_path / "ours", sinks=["jsonl"])
     theirs = maglev.train(
         "ppo", "cartpole", settings, network=network, bare=True, out=tmp_path / "theirs", sinks=["jsonl"]
     )
