@@ -41,7 +41,11 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
     t.add("stall", run.stall,
           "seconds without progress (no stage begins or ends) before a line says where each thread "
           "is; at least 20 times the longest iteration, and five times this before the first has "
-          "ended; nothing is ended; 0: never",
+          "ended; 0: never",
+          {.min = 0, .max = 1e9, .unit = "seconds"});
+    t.add("stall_end", run.stall_end,
+          "likewise before the process ends with status 4, without a save, for whoever starts it "
+          "anew (--continue); 0: never",
           {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("price", run.price,
           "what an hour of the machine costs, in whatever money: the run tells what it has cost so "

@@ -51,6 +51,7 @@ struct RunOptions {
   int64_t log_every = 0;
   double monitor_every = 10;  ///< seconds
   double stall = 60;          ///< seconds; 0: never
+  double stall_end = 0;       ///< likewise
   double price = 0;           ///< of an hour of the machine; 0: unknown
   int64_t save_every = 0;
   int64_t keep = 3;

@@ -147,9 +147,14 @@ void Evaluation::judge() {
   if (games > 0) values.emplace_back("eval/score", score / games);
   // the same ones in the same order of all rivals
   for (size_t k = 0; k < game.spec.events.size(); ++k) {
-    double sum = 0;
-    for (const EvalResult& r : results) sum += r.events_per_1k[k].second;
-    values.emplace_back("eval/" + game.spec.events[k] + "_per_1k", sum / double(results.size()));
+    double per_1k = 0, per_episode = 0;
+    for (const EvalResult& r : results) {
+      per_1k += r.events_per_1k[k].second / double(results.size());
+      per_episode += r.events[k].second / double(r.episodes) / double(results.size());
+    }
+    const std::string name = "eval/" + game.spec.events[k];
+    values.emplace_back(name + "_per_1k", per_1k);
+    values.emplace_back(name + "_per_episode", per_episode);
   }
   values.emplace_back("time/evaluation_s", steady_s() - begin_s);
   if (stop_) verdict_.failure = "it was stopped";

@@ -29,8 +29,8 @@ std::string lasting_eval_env(const Experiment& experiment);
 /// What became of an evaluation.
 struct Verdict {
   std::string checkpoint;  ///< folder of what was judged
-  /// An event of its step: "eval/return_mean", "eval/food_per_1k" of what the environment counts,
-  /// and the like.
+  /// An event of its step: "eval/return_mean", "eval/food_per_1k" and "eval/food_per_episode" of
+  /// what the environment counts, and the like.
   MetricRow row;
   /// In games of two over all scripted players; NaN: no episode ended.
   double return_mean = std::numeric_limits<double>::quiet_NaN();

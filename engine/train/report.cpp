@@ -25,9 +25,14 @@ void add_episodes(MetricRow& row, const EpisodeTotals& totals, const EnvSpec& sp
   row.values.emplace_back("episode/return_max", totals.episodes ? totals.return_max : kNan);
   row.values.emplace_back("episode/length_mean",
                           totals.episodes ? totals.length_sum / episodes : kNan);
-  for (size_t k = 0; k < spec.events.size(); ++k)
-    row.values.emplace_back("events/" + spec.events[k] + "_per_1k",
+  for (size_t k = 0; k < spec.events.size(); ++k) {
+    const std::string name = "events/" + spec.events[k];
+    row.values.emplace_back(name + "_per_1k",
                             totals.steps ? 1000 * totals.events[k] / double(totals.steps) : kNan);
+    // the share of episodes where it is counted once, in an episode's last step
+    row.values.emplace_back(name + "_per_episode",
+                            totals.episodes ? totals.events[k] / episodes : kNan);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include <unistd.h>
+
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
@@ -308,15 +310,22 @@ void Session::loop() {
 
 void Session::watch_for_stalls() {
   // the line comes from a thread of the watch's own
-  StallWatch::Asks asks{.say = [this](const std::string& text) {
-    writer_.tell(text);
-    log(text);
-  }};
+  StallWatch::Asks asks{.say =
+                            [this](const std::string& text) {
+                              log(text);
+                              writer_.tell(text);
+                            },
+                        .end =
+                            [] {
+                              // the line is written meanwhile, where anybody takes it
+                              std::this_thread::sleep_for(std::chrono::seconds(1));
+                              ::_exit(kStalled);
+                            }};
   if (const at::Device device = trainer_.placement().device; device.is_cuda())
     asks.device = [index = device.index(), stream = current_stream()] {
       return stream_text(index, stream);
     };
-  stall_.emplace(options().stall, std::move(asks));
+  stall_.emplace({.tell_s = options().stall, .end_s = options().stall_end}, std::move(asks));
 }
 
 HeldMemory Session::held_now(int64_t tensors) {

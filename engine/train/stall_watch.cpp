@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 #include <exception>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -21,6 +22,7 @@ namespace {
 
 // so often it looks, at most; a limit of less is looked for ten times
 constexpr double kStallLook_s = 1;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 std::string clock_text(double ago_s) {
   const std::time_t then = std::time(nullptr) - std::time_t(ago_s);
@@ -72,8 +74,8 @@ std::string stream_text(int device, void* stream) {
   }
 }
 
-StallWatch::StallWatch(double limit_s, Asks asks) : limit_s_(limit_s), asks_(std::move(asks)) {
-  if (limit_s_ <= 0) return;
+StallWatch::StallWatch(Limits limits, Asks asks) : limits_(limits), asks_(std::move(asks)) {
+  if (limits_.tell_s <= 0 && limits_.end_s <= 0) return;
   thread_ = std::make_unique<Background>("stall watch");
   thread_->start([this] { watch(); });
 }
@@ -91,8 +93,15 @@ void StallWatch::iteration(double seconds) {
   longest_s_ = std::max(longest_s_.load(), seconds);
 }
 
+double StallWatch::stretched(double limit_s) const {
+  const double longest_s = longest_s_;
+  return longest_s > 0 ? std::max(limit_s, kOfLongest * longest_s) : kBeforeFirst * limit_s;
+}
+
 void StallWatch::watch() {
-  const double look_s = std::min(kStallLook_s, limit_s_ / 10);
+  const double tell_s = limits_.tell_s > 0 ? limits_.tell_s : kNever;
+  const double end_s = limits_.end_s > 0 ? limits_.end_s : kNever;
+  const double look_s = std::min({kStallLook_s, tell_s / 10, end_s / 10});
   uint64_t passed = asks_.passed();
   double silent_s = 0, told_s = 0, looked_s = steady_s();
   std::unique_lock lock(mutex_);
@@ -106,17 +115,17 @@ void StallWatch::watch() {
       silent_s = told_s = 0;
       continue;
     }
-    const double longest_s = longest_s_;
-    const double limit_s =
-        longest_s > 0 ? std::max(limit_s_, kOfLongest * longest_s) : kBeforeFirst * limit_s_;
-    if (silent_s < std::max(limit_s, 2 * told_s)) continue;
+    const bool ends = silent_s >= stretched(end_s);
+    if (!ends && silent_s < std::max(stretched(tell_s), 2 * told_s)) continue;
     told_s = silent_s;
     // a disk that does not answer may hold the line up, and the run's end not
     lock.unlock();
     std::string text = "no progress for " + printed("%.0f s", silent_s) + ", since " +
                        clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
     if (asks_.device) text += "; " + asks_.device();
-    asks_.say(text + "; the run goes on waiting (train.stall=0: never say this)");
+    asks_.say(text + (ends ? "; the process ends here (train.stall_end)"
+                           : "; the run goes on waiting (train.stall=0: never say this)"));
+    if (ends) asks_.end();
     lock.lock();
   }
 }

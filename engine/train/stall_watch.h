@@ -1,7 +1,8 @@
 #pragma once
 // Says once in a while that a run makes no progress, and what its threads are in: a run that waits
-// for ever, for a disk, a device or an environment, looks from outside as one that computes. It ends
-// nothing. Threads: a thread of its own looks and tells; iteration() is the run's.
+// for ever, for a disk, a device or an environment, looks from outside as one that computes. It
+// ends nothing unless that was asked. Threads: a thread of its own looks, tells and ends;
+// iteration() is the run's.
 
 #include <atomic>
 #include <condition_variable>
@@ -25,17 +26,23 @@ class StallWatch {
   /// Later never before so many times the longest iteration.
   static constexpr double kOfLongest = 20;
 
+  struct Limits {
+    double tell_s = 0;  ///< seconds without a span that begins or ends; 0: it is never told
+    double end_s = 0;   ///< likewise until it is ended; 0: never
+  };
   /// What it asks and whom it tells, on its own thread.
   struct Asks {
     std::function<void(const std::string&)> say;
+    std::function<void()> end = {};  ///< ends the process; asked for where Limits::end_s is
     std::function<std::string()> device = {};  ///< what a GPU does meanwhile; empty: there is none
     std::function<uint64_t()> passed = trace::spans_passed;
     std::function<std::vector<trace::ThreadNow>()> threads = trace::threads_now;
   };
-  /// Tells where no span begins or ends for `limit_s` seconds, then for twice as long, and so on;
-  /// 0: never. What waits and tells people itself (trace::ReportsOwnWait) is left alone. Throws
+  /// Tells where no span begins or ends for so long, then for twice as long, and so on. Either
+  /// limit is kBeforeFirst times as long at first, and later never less than kOfLongest
+  /// iterations. What waits and tells people itself (trace::ReportsOwnWait) is left alone. Throws
   /// Error where the system gives no thread.
-  StallWatch(double limit_s, Asks asks);
+  StallWatch(Limits limits, Asks asks);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
   StallWatch& operator=(const StallWatch&) = delete;
@@ -46,7 +53,10 @@ class StallWatch {
  private:
   void watch();
 
-  const double limit_s_;
+  /// `limit_s` as it is for now.
+  double stretched(double limit_s) const;
+
+  const Limits limits_;
   const Asks asks_;
   std::atomic<double> longest_s_{0};  ///< iteration; 0: none is over
   std::mutex mutex_;                  ///< of over_

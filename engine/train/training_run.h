@@ -27,6 +27,9 @@ struct RunRequest {
   std::string listen = {};
 };
 
+/// The process's exit status where train.stall_end ended it.
+constexpr int kStalled = 4;
+
 enum class RunOutcome {
   finished,  ///< train.steps were done, or train.until_return was reached
   stopped,   ///< a signal or a hook asked for it: saved and left

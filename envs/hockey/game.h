@@ -33,6 +33,12 @@ struct Rules {
   bool faithful = false;  ///< the original's quirks: see Game::begin and Game::play
 };
 
+/// What a step is paid besides the rules' own, as the original offers it in `info` and never pays.
+struct Shaping {
+  float touch = 0;      ///< for catching the puck, where rackets do not keep it for touching it
+  float direction = 0;  ///< for a puck at 25 m/s towards the other goal for a whole game, in sum
+};
+
 /// What a step brought.
 struct Outcome {
   int winner = 0;  ///< 1 player one, -1 player two
@@ -131,12 +137,16 @@ struct Game {
   }
 
   /// What the rules pay a player for a step: 10 for a goal, -10 for one against it, and less than
-  /// nothing for being far from a puck that comes or lies in its own half.
-  MAGLEV_HD float reward(int player, const Outcome& out) const {
+  /// nothing for being far from a puck that comes or lies in its own half. And what shaping adds.
+  MAGLEV_HD float reward(int player, const Outcome& out, const Rules& rules,
+                         const Shaping& shaping) const {
     const Body& puck = world.body[kPuck];
     float r = 10.f * side(player) * float(out.winner);
     if (side(player) * puck.centre.x < 0.f && side(player) * puck.velocity.x <= 0.f)
       r -= 30.f / (250.f / 60 * float(limit) / 2) * length(puck.centre - world.pose[player].origin);
+    const bool comes = rules.keep ? has[player] == kKeepSteps : out.touched[player];
+    r += shaping.touch * float(comes);
+    r += shaping.direction * side(player) * puck.velocity.x / (kMaxPuckSpeed * float(limit));
     return r;
   }
 

@@ -30,6 +30,7 @@ struct Hockey {
     Players players = Players::one;
     bool keep = true, faithful = false;
     int32_t max_steps = 0;
+    rink::Shaping shaping = {};
 
     static void describe(OptionTable& t, Params& p) {
       describe_rules(t, p);
@@ -54,6 +55,13 @@ struct Hockey {
             "terminates, a kept puck survives the end of a game");
       t.add("max_steps", p.max_steps, "episode limit; 0: 250, or 80 in shooting and defense",
             {.min = 0, .max = 1e9, .unit = "steps"});
+      t.add("touch_reward", p.shaping.touch,
+            "paid besides for each time that the racket catches the puck (without keep: touches it)",
+            {.min = -100, .max = 100});
+      t.add("direction_reward", p.shaping.direction,
+            "paid besides, over a game, where the puck always flies at 25 m/s towards the other "
+            "goal; by its speed along x in each step, less than nothing towards the own goal",
+            {.min = -100, .max = 100});
     }
   };
 
@@ -100,8 +108,9 @@ struct Hockey {
       s.opponent.act(s.strong, seen, rng, moves + rink::kMoves);
     }
     rink::Outcome outcome;
-    s.game.play(moves, {p.keep, p.faithful}, outcome);
-    out.reward[0] = s.game.reward(rink::kPlayerOne, outcome);
+    const rink::Rules rules{p.keep, p.faithful};
+    s.game.play(moves, rules, outcome);
+    out.reward[0] = s.game.reward(rink::kPlayerOne, outcome, rules, p.shaping);
     end_step(p, outcome, out);
   }
 

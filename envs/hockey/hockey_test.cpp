@@ -181,6 +181,30 @@ TEST(Hockey, waiting_far_from_a_puck_in_the_own_half_costs) {
   EXPECT_EQ(rink.reward[0], 0.f);
 }
 
+TEST(Hockey, shaping_pays_once_for_the_puck_that_comes_and_for_where_it_flies) {
+  for (const char* keep : {"true", "false"}) {
+    Rink plain(alone({{"keep", keep}}));
+    Rink shaped(alone({{"keep", keep}, {"touch_reward", "2"}}));
+    int paid = 0;
+    for (Rink* rink : {&plain, &shaped}) rink->put_puck({-2.f, 0.f}, {-5.f, 0.f});
+    for (int t = 0; t < 30; ++t) {
+      for (Rink* rink : {&plain, &shaped}) rink->act(0.f, 0.f, 0.f);
+      const float more = shaped.reward[0] - plain.reward[0];
+      EXPECT_NEAR(more, more > 1.f ? 2.f : 0.f, 1e-5f) << keep << " " << t;
+      paid += more > 1.f;
+    }
+    EXPECT_EQ(paid, 1) << keep;
+  }
+  // where the rules pay nothing
+  Rink rink(alone({{"direction_reward", "5"}}));
+  for (float speed : {-3.f, 3.f}) {
+    rink.put_puck({1.5f, 2.f}, {speed, 0.f});
+    rink.act(0.f, 0.f, 0.f);
+    EXPECT_GT(rink.reward[0] * speed, 0.f);
+    EXPECT_NEAR(rink.reward[0], 5.f * rink.seen(14) / (25.f * 250.f), 1e-6f);
+  }
+}
+
 TEST(Hockey, runs_out_of_time_by_truncation_and_as_the_original_one_step_later_by_termination) {
   struct Case {
     const char *mode, *faithful;

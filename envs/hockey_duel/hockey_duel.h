@@ -14,6 +14,7 @@ struct HockeyDuel {
     rink::Mode mode = rink::Mode::normal;
     bool keep = true, faithful = false;
     int32_t max_steps = 0;
+    rink::Shaping shaping = {};
 
     static void describe(OptionTable& t, Params& p) { Hockey::Params::describe_rules(t, p); }
   };
@@ -38,8 +39,10 @@ struct HockeyDuel {
     for (int player = 0; player < 2; ++player)
       Hockey::read_moves(p, action.continuous + player * dims, moves + player * rink::kMoves);
     rink::Outcome outcome;
-    s.game.play(moves, {p.keep, p.faithful}, outcome);
-    for (int player = 0; player < 2; ++player) out.reward[player] = s.game.reward(player, outcome);
+    const rink::Rules rules{p.keep, p.faithful};
+    s.game.play(moves, rules, outcome);
+    for (int player = 0; player < 2; ++player)
+      out.reward[player] = s.game.reward(player, outcome, rules, p.shaping);
     Hockey::end_step(p, outcome, out);
   }
 

@@ -218,9 +218,9 @@ std::vector<Item> event_items(const View& view, bool since_line) {
   std::vector<Item> items;
   constexpr std::string_view prefix = "events/", suffix = "_per_1k";
   for (const auto& [name, value] : view.row.values) {
-    if (!name.starts_with(prefix)) continue;
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
     std::string_view middle = std::string_view(name).substr(prefix.size());
-    if (middle.ends_with(suffix)) middle.remove_suffix(suffix.size());
+    middle.remove_suffix(suffix.size());
     items.push_back({readable(middle), since_line ? view.since_line(name) : value});
   }
   return items;

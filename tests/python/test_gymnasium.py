@@ -234,6 +234,9 @@ def test_numbers_in_info_are_counted_as_events(engine, tmp_path):
     assert row["events/fuel_per_1k"] == 250 and row["events/nothing_per_1k"] == 0
     # an episode ends with success, here with each tenth step or so
     assert 50 < row["events/is_success_per_1k"] < 150
+    # every episode ends so, and its fuel is a quarter of its steps
+    assert row["events/is_success_per_episode"] == 1
+    assert 1 < row["events/fuel_per_episode"] < 5
     judged = engine("eval", tmp_path / "run", "--episodes", 4, "--json", cwd=HERE)
     result = json.loads(judged.stdout)["results"][0]
     assert result["events_per_1k"]["is_success"] == pytest.approx(1000 / result["length_mean"])

@@ -293,6 +293,7 @@ def test_evaluations_say_what_the_environment_counts(engine, tmp_path):
     figure = {name: row[f"eval/{name}_per_1k"] for name in ("food", "poison", "deaths", "energy")}
     assert figure["energy"] == pytest.approx(figure["food"] - 2 * figure["poison"] - 10, abs=1e-3)
     assert figure["deaths"] >= 0
+    assert row["eval/food_per_episode"] == pytest.approx(figure["food"] * row["eval/length_mean"] / 1000)
 
 
 def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):

@@ -112,3 +112,44 @@ def test_bad_input_is_one_error(words, named, engine):
     done = engine("verify", *words)
     assert done.returncode == 2 and named in done.stderr, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+PENDULUM = ["pendulum", "train.steps=4096", "train.save_every=1024", "train.log_every=1024", "ppo.network.hidden=[8]"]
+
+
+def compared(engine, run, other, status):
+    done = engine("verify", run, "--against", other, "--json")
+    assert done.returncode == status, done.stderr
+    report = json.loads(done.stdout)
+    assert report["same"] == (status == 0)
+    return {row["compared"]: (row["same"], row["what"]) for row in report["compared"]}
+
+
+def test_two_runs_are_the_same_or_it_is_told_where_they_part(engine, tmp_path):
+    first = trained(engine, tmp_path / "first", *PENDULUM, "threads=1", "train.keep=9")
+    again = trained(engine, tmp_path / "again", *PENDULUM, "threads=2", "train.keep=9")
+    found = compared(engine, first, again, status=0)
+    assert found["settings"] == (False, "threads 1 and 2"), "told, and of no matter to what was learned"
+    assert found["metrics"][0] and found["checkpoints"] == (True, "5 are the same, the last at step 4096")
+
+    # from the second save on its rate is another: what is resumed with another setting parts there
+    parts = tmp_path / "parts"
+    shutil.copytree(first, parts)
+    for step in (2048, 3072, 4096):
+        shutil.rmtree(parts / f"checkpoints/step_{step:012d}")
+    (parts / "checkpoints/best").unlink()
+    done = engine("train", "--resume", parts, "ppo.lr=1e-4")
+    assert done.returncode == 0, done.stderr
+    found = compared(engine, first, parts, status=1)
+    assert "ppo.lr" in found["settings"][1]
+    assert "the same up to step 1024; then at step 2048 " in found["metrics"][1]
+    at = found["checkpoints"][1]
+    assert at.startswith("the same up to step 1024; then at step 2048 ") and "the first is " in at and " numbers, most where they are " in at
+
+    done = engine("verify", first, "--against", again)
+    assert done.returncode == 0 and done.stdout.endswith("the same, to the bit\n")
+    # no step in common
+    other = trained(engine, tmp_path / "other", "pendulum", "train.steps=1000", "env.count=10", "ppo.rollout=100", "ppo.minibatch=100")
+    shutil.rmtree(other / "checkpoints/step_000000000000")
+    done = engine("verify", first, "--against", other)
+    assert done.returncode == 2 and "neither a row of metrics nor a checkpoint at the same step" in done.stderr

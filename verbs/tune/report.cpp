@@ -66,10 +66,13 @@ std::string table_text(const Outcome& outcome, const Terminal& terminal) {
   Table table({"settings", ">planned", ">peak", ">steps/s", ">x", "why"});
   for (const Row* row : rows) {
     const bool known = row->state == State::measured;
-    const double gain = row->finals.empty() ? row->gain : row->median() / outcome.rows[0].median();
+    // what was measured beside them at another moment is set beside the same figure, so that the
+    // columns agree
+    const double before = outcome.rows[0].median();
+    const double gain = row->finals.empty() ? row->gain : row->median() / before;
     table.add({settings_text(row->candidate), row->bytes ? bytes_text(row->bytes) : "-",
                row->peak_bytes ? bytes_text(row->peak_bytes) : "-",
-               known ? steps(row->median()) : "-", known ? times(gain) : "-",
+               known ? steps(gain * before) : "-", known ? times(gain) : "-",
                kWithout[size_t(row->state)] + row->why});
   }
   return table.text(terminal) + left_out_text(outcome);

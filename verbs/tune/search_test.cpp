@@ -197,6 +197,18 @@ TEST(tune_search, what_was_too_slow_for_its_time_is_no_crash) {
   EXPECT_TRUE(contains(text, "no smaller than one that was too slow: shard=1024")) << text;
 }
 
+TEST(tune_search, speeds_of_the_table_are_as_far_apart_as_their_gains) {
+  // the machine was twice as fast for a moment, beside which the settings as they are did better
+  Outcome outcome{.rows = {{.candidate = {}, .state = State::measured, .speed = 1000, .gain = 1},
+                           {.candidate = {{"shard", "256"}},
+                            .state = State::measured,
+                            .speed = 1800,
+                            .gain = 0.9}}};
+  const std::string text = table_text(outcome, {});
+  EXPECT_TRUE(contains(text, "1000") && contains(text, "900")) << text;
+  EXPECT_FALSE(contains(text, "1800")) << text;
+}
+
 TEST(tune_search, what_does_not_fit_is_never_run_and_is_told) {
   Machine machine = usual();
   machine.bytes = {{"shard=256", 5000}};

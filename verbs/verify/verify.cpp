@@ -1,4 +1,4 @@
-// maglev verify: whether a run is what it should be, check by check.
+// maglev verify: whether a run is what it should be, check by check, or the same as another.
 
 #include <cstdio>
 #include <cstring>
@@ -17,6 +17,7 @@
 #include "verbs/status_line.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
+#include "verbs/verify/against.h"
 #include "verbs/verify/checks.h"
 
 namespace maglev::verbs::verify {
@@ -37,6 +38,8 @@ using Json = nlohmann::ordered_json;
 Grammar grammar() {
   return {.flags = {{"--checkpoint", "WHICH",
                      "latest, best, or a checkpoint by name or folder (default latest)"},
+                    {"--against", "RUN",
+                     "instead: where this run and that one, which should be the same, part"},
                     {"--json", "", "print JSON instead of a table"}},
           .least = 1,
           .most = 1,
@@ -135,6 +138,26 @@ Findings look(const std::vector<Check>& checks, Loaded& loaded, const std::strin
   return found;
 }
 
+// whether what they came to is the same
+int run_against(const std::string& folder, const std::string& other, bool as_json) {
+  const std::vector<Comparison> compared = compare_runs(folder, other);
+  bool same = true;
+  Json rows = Json::array();
+  Table table({"compared", "outcome", "what was seen"});
+  for (const Comparison& one : compared) {
+    same = same && (one.same || !one.learned);
+    rows.push_back({{"compared", one.name}, {"same", one.same}, {"what", one.what}});
+    table.add({one.name, one.same ? "same" : "differ", one.what});
+  }
+  if (as_json)
+    print(Json{{"run", folder}, {"against", other}, {"compared", rows}, {"same", same}}.dump(2) +
+          "\n");
+  else
+    print(table.text(probe_terminal(STDOUT_FILENO)) +
+          (same ? "the same, to the bit\n" : "not the same\n"));
+  return same ? 0 : 1;
+}
+
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
@@ -147,6 +170,11 @@ int run(const std::vector<std::string>& words) {
         "given, got '" +
         other[0] + "'");
   const bool as_json = arguments.has("--json");
+  if (const auto against = arguments.value("--against")) {
+    if (arguments.has("--checkpoint"))
+      throw Error("[verify] --against looks at all checkpoints; leave --checkpoint out");
+    return run_against(folder, *against, as_json);
+  }
   const auto experiment = experiment_of(folder);
   Loaded loaded;
   load(folder, arguments.value("--checkpoint").value_or("latest"), arguments.settings(), loaded);
@@ -177,8 +205,9 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {
       .name = "verify",
-      .summary = "check a run: what it stores, gives and does; exit status 1 where a check fails",
-      .usage = "verify <run> [--checkpoint latest|best|DIR] [--json] [threads=N]",
+      .summary = "check a run: what it stores, gives and does; or where it and another part; exit "
+                 "status 1 where a check fails or they do",
+      .usage = "verify <run> [--checkpoint latest|best|DIR | --against RUN] [--json] [threads=N]",
       .run = run};
 }
 
