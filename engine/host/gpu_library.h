@@ -43,6 +43,20 @@ struct NvmlSample {
     unsigned long long whole;
   } value;
 };
+struct NvmlGpmSupport {
+  unsigned version, supported;
+};
+struct NvmlGpmMetric {
+  unsigned id;
+  int error;      ///< 0: none
+  double value;   ///< percent, of those that are asked here
+  char* names[3];
+};
+struct NvmlGpmMetrics {
+  unsigned version, count;  ///< so many are asked
+  void *from, *to;
+  NvmlGpmMetric metrics[333];  ///< as long as in the newest header
+};
 /// Kinds of samples, of values, of sensors and of clocks.
 constexpr int kNvmlUseSamples = 1, kNvmlUnsigned = 1, kNvmlCore = 0, kNvmlMultiprocessors = 1;
 

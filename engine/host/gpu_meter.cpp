@@ -42,6 +42,7 @@ GpuMeter::GpuMeter(const std::string& address, const GpuLibraries& libraries) {
 }
 
 GpuMeter::~GpuMeter() {
+  counters_.reset();
   if (nvml_) nvml_->call("nvmlShutdown");
   if (rocm_) rocm_->call("rsmi_shut_down");
 }
@@ -51,7 +52,10 @@ bool GpuMeter::find_nvidia(const std::string& address) {
   if (nvml_->call("nvmlDeviceGetHandleByPciBusId_v2", address.c_str(), &nvidia_)) {
     unsigned instances = 0, later = 0;
     nvml_->call("nvmlDeviceGetMigMode", nvidia_, &instances, &later);
-    if (instances == 0) return true;
+    if (instances == 0) {
+      counters_.emplace(*nvml_, nvidia_);
+      return true;
+    }
   }
   nvml_->call("nvmlShutdown");
   return false;
@@ -121,6 +125,7 @@ void GpuMeter::find_nvidia_busy(GpuUsage& usage) {
 
 void GpuMeter::sample_nvidia(GpuUsage& usage) {
   find_nvidia_busy(usage);
+  usage.shares = counters_->take();
   unsigned long long millijoules = 0;
   unsigned number = 0;
   if (nvml_->call("nvmlDeviceGetTotalEnergyConsumption", nvidia_, &millijoules))

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/host/gpu_counters.h"
 #include "engine/host/gpu_library.h"
 #include "engine/host/gpus.h"
 
@@ -23,6 +24,7 @@ struct GpuUsage {
   /// The least and the greatest of the library's own samples that `busy` is the mean of; not told
   /// where it keeps none.
   double busy_min = kUnknown, busy_max = kUnknown;
+  GpuShares shares;           ///< since the sample before, of devices that count
   double joules = kUnknown;   ///< taken so far; begins anew with the driver
   double watts = kUnknown;    ///< now; of devices that do not count energy
   double celsius = kUnknown;  ///< of the chip
@@ -58,6 +60,7 @@ class GpuMeter {
   void sample_amd(GpuUsage& usage) const;
 
   std::optional<OpenLibrary> nvml_, rocm_;  ///< the one that knows the device
+  std::optional<GpuCounters> counters_;     ///< with NVML
   void* nvidia_ = nullptr;
   uint32_t amd_ = 0;
   unsigned long long seen_ = 0;  ///< time of the newest of NVML's samples that were taken

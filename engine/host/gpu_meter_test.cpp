@@ -21,8 +21,10 @@ struct Wrong {
 
 // of a device for which nothing but the time is told
 bool says_nothing(const GpuUsage& usage) {
-  for (const double figure : {usage.busy, usage.busy_min, usage.busy_max, usage.joules, usage.watts,
-                              usage.celsius, usage.mhz, usage.memory})
+  const GpuShares& shares = usage.shares;
+  for (const double figure :
+       {usage.busy, usage.busy_min, usage.busy_max, usage.joules, usage.watts, usage.celsius,
+        usage.mhz, usage.memory, shares.multiprocessors, shares.tensor_cores, shares.bandwidth})
     if (!std::isnan(figure)) return false;
   return true;
 }
@@ -44,6 +46,32 @@ TEST(GpuMeter, busy_is_the_mean_of_what_came_since_the_sample_before) {
   EXPECT_DOUBLE_EQ(usage.busy, 0.2);
   EXPECT_DOUBLE_EQ(usage.busy_min, 0.1);
   EXPECT_DOUBLE_EQ(usage.busy_max, 0.3);
+}
+
+TEST(GpuMeter, counters_tell_of_the_time_since_the_sample_before) {
+  GpuMeter meter(kNvidiaPlace, {.nvml = kFakeMeters});
+  EXPECT_TRUE(std::isnan(meter.sample().shares.multiprocessors)) << "there is none before";
+  // the fake counts 10, 30 and 50 % more each time
+  GpuShares shares = meter.sample().shares;
+  EXPECT_DOUBLE_EQ(shares.multiprocessors, 0.1);
+  EXPECT_DOUBLE_EQ(shares.tensor_cores, 0.3);
+  EXPECT_DOUBLE_EQ(shares.bandwidth, 0.5);
+  {
+    // one that is not told, and a look that fails: the next has none before it
+    const Wrong state("nonsense");
+    EXPECT_TRUE(std::isnan(meter.sample().shares.tensor_cores));
+  }
+  {
+    const Wrong state("silent");
+    EXPECT_TRUE(std::isnan(meter.sample().shares.multiprocessors));
+  }
+  EXPECT_TRUE(std::isnan(meter.sample().shares.multiprocessors));
+  EXPECT_DOUBLE_EQ(meter.sample().shares.multiprocessors, 0.1);
+  // a device of before Hopper
+  const Wrong state("uncounted");
+  GpuMeter older(kNvidiaPlace, {.nvml = kFakeMeters});
+  older.sample();
+  EXPECT_TRUE(std::isnan(older.sample().shares.multiprocessors));
 }
 
 TEST(GpuMeter, a_device_without_history_tells_of_its_last_moment) {

@@ -133,6 +133,9 @@ void Monitor::add_gpu(const GpuUsage& now, double steps, MetricRow& row) const {
   for (const auto& [name, value] :
        {std::pair{"machine/gpu_busy", now.busy}, std::pair{"machine/gpu_busy_min", now.busy_min},
         std::pair{"machine/gpu_busy_max", now.busy_max},
+        std::pair{"machine/gpu_sm", now.shares.multiprocessors},
+        std::pair{"machine/gpu_tensor", now.shares.tensor_cores},
+        std::pair{"machine/gpu_dram", now.shares.bandwidth},
         std::pair{"machine/gpu_watts", watts_between(last_gpu_, now)},
         std::pair{"machine/gpu_joules_per_million_steps",
                   steps > 0 ? 1e6 * joules_between(last_gpu_, now) / steps : kUnknown},

@@ -60,13 +60,18 @@ TEST(Monitor, tells_of_the_time_since_the_sample_before) {
 // a GPU that draws 300 W while it has work a quarter of the time
 TEST(Monitor, tells_of_the_gpu_what_its_driver_does_and_nothing_else) {
   Fake machine;
-  machine.gpu = [gpu = GpuUsage{.busy = 0.25, .joules = 5000, .celsius = 61}]() mutable {
+  machine.gpu = [gpu = GpuUsage{.busy = 0.25,
+                                .shares = {.multiprocessors = 0.1, .bandwidth = 0.05},
+                                .joules = 5000,
+                                .celsius = 61}]() mutable {
     gpu.at_s += 2, gpu.joules += 600;
     return gpu;
   };
   Monitor monitor = machine.monitor(0);
   const MetricRow first = row_at(monitor, 1000), row = row_at(monitor, 3000);
   EXPECT_DOUBLE_EQ(value(row, "machine/gpu_busy"), 0.25);
+  EXPECT_DOUBLE_EQ(value(row, "machine/gpu_sm"), 0.1);
+  EXPECT_DOUBLE_EQ(value(row, "machine/gpu_dram"), 0.05);
   EXPECT_DOUBLE_EQ(value(row, "machine/gpu_watts"), 300);
   EXPECT_DOUBLE_EQ(value(row, "machine/gpu_joules_per_million_steps"), 300'000);
   EXPECT_DOUBLE_EQ(value(row, "machine/gpu_celsius"), 61);
@@ -75,6 +80,7 @@ TEST(Monitor, tells_of_the_gpu_what_its_driver_does_and_nothing_else) {
   for (const auto& [name, figure] : row.values) {
     EXPECT_NE(name, "machine/gpu_mhz") << figure;
     EXPECT_NE(name, "machine/gpu_mib") << figure;
+    EXPECT_NE(name, "machine/gpu_tensor") << figure;
   }
 }
 

@@ -307,6 +307,10 @@ Line gpu_line(const View& view, const Terminal& terminal) {
        {"mib", " MiB"}}};
   if (const auto busy = view.gpu.find("busy"); busy != view.gpu.end())
     line.add("busy ", Ink::dim).add(whole_percent(busy->second), Ink::bold).add("    ");
+  for (const auto& [name, words] :
+       {std::pair{"sm", "multiprocessors "}, {"tensor", "tensor cores "}, {"dram", "memory "}})
+    if (const auto share = view.gpu.find(name); share != view.gpu.end())
+      line.add(words, Ink::dim).add(whole_percent(share->second)).add("    ");
   for (const auto& [name, unit] : units)
     if (const auto told = view.gpu.find(name); told != view.gpu.end())
       line.add(std::to_string(std::lround(told->second))).add(unit, Ink::dim).add("    ");

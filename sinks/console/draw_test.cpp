@@ -174,13 +174,15 @@ TEST(Console, what_the_gpu_does_stands_above_what_bounds_the_run_until_it_is_tol
   MetricRow row = row_at(600'000, 120);
   row.bound_by = "learning, 62 % of the time: train.precision=bf16";
   for (const auto& told : {std::pair{"machine/gpu_busy", 0.264},
+                           {"machine/gpu_sm", 0.081},
+                           {"machine/gpu_dram", 0.02},
                            {"machine/gpu_watts", 212.4},
                            {"machine/gpu_celsius", 61}})
     row.values.emplace_back(told);
   view.apply(row, 60);
   view.apply(row_at(700'000, 140), 70);
   const auto lines = texts(live_lines(view, terminal));
-  EXPECT_EQ(lines[lines.size() - 2], " gpu       busy 26%    212 W    61 °C");
+  EXPECT_EQ(lines[lines.size() - 2], " gpu       busy 26%    multiprocessors 8%    memory 2%    212 W    61 °C");
   EXPECT_NE(plain_line(view).find("gpu=26%"), std::string::npos);
 }
 

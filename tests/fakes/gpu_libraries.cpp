@@ -1,8 +1,8 @@
 // The few functions of NVML and ROCm SMI that the engine asks, of a machine with one NVIDIA GPU and
 // two from AMD: what tests open in the drivers' place. MAGLEV_FAKE_GPUS says what is wrong with
 // them: broken (neither starts), silent (no figure of a device is told), uncounted (NVML keeps
-// neither samples nor energy), nonsense (figures that cannot be), instances (the NVIDIA GPU is cut
-// into some), parts (AMD's two are parts of one).
+// neither samples nor energy, and the device has no counters), nonsense (figures that cannot be),
+// instances (the NVIDIA GPU is cut into some), parts (AMD's two are parts of one).
 
 #include <algorithm>
 #include <cstddef>
@@ -36,6 +36,27 @@ int figure(Number* to, Number value, Number nonsense) {
   return state_is("silent") ? 3 : 0;
 }
 
+// a look at the counters
+struct Look {
+  int number;
+};
+int looks_made, looks_open, nvml_users;
+
+struct Support {
+  unsigned version, supported;
+};
+struct Metric {
+  unsigned id;
+  int error;
+  double value;
+  char* names[3];
+};
+struct Metrics {
+  unsigned version, count;
+  Look *from, *to;
+  Metric metrics[333];
+};
+
 struct Sample {
   unsigned long long time;
   unsigned value, rest;
@@ -51,8 +72,16 @@ int tell(char* to, size_t bytes, const char* text) {
 
 extern "C" {
 
-int nvmlInit_v2() { return started(); }
-int nvmlShutdown() { return 0; }
+int nvmlInit_v2() {
+  const int error = started();
+  nvml_users += error == 0;
+  return error;
+}
+int nvmlShutdown() {
+  // what was allocated is to be freed before
+  if (--nvml_users == 0 && looks_open > 0) std::abort();
+  return 0;
+}
 int nvmlSystemGetDriverVersion(char* text, unsigned bytes) { return tell(text, bytes, "550.54"); }
 int nvmlDeviceGetCount_v2(unsigned* count) { return *count = 1, 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** handle) {
@@ -102,6 +131,28 @@ int nvmlDeviceGetSamples(void*, int kind, unsigned long long, int* type, unsigne
     const unsigned long long number = first + *count;
     samples[*count] = {number + 1, number < 4 ? 100u : number % 2 ? 30u : 10u, 0};
     if (state_is("nonsense")) samples[*count].value = 255;
+  }
+  return 0;
+}
+int nvmlGpmQueryDeviceSupport(void* handle, Support* support) {
+  if (handle != &device || support->version != 1) return 2;
+  support->supported = !state_is("uncounted");
+  return 0;
+}
+int nvmlGpmSampleAlloc(Look** look) { return *look = new Look, ++looks_open, 0; }
+int nvmlGpmSampleFree(Look* look) { return delete look, --looks_open, 0; }
+int nvmlGpmSampleGet(void* handle, Look* look) {
+  if (handle != &device || state_is("silent")) return 3;
+  return look->number = ++looks_made, 0;
+}
+// each more by as much for each look between the two
+int nvmlGpmMetricsGet(Metrics* asked) {
+  if (asked->version != 1) return 2;
+  const double between = asked->to->number - asked->from->number;
+  for (Metric* metric = asked->metrics; metric < asked->metrics + asked->count; ++metric) {
+    const double percent = metric->id == 2 ? 10 : metric->id == 5 ? 30 : metric->id == 10 ? 50 : -1;
+    metric->error = percent < 0 ? 2 : 0;
+    metric->value = state_is("nonsense") ? 101 : percent * between;
   }
   return 0;
 }
