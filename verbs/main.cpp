@@ -9,8 +9,10 @@
 #include <new>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
+#include "base/core/error.h"
 #include "base/core/find.h"
 #include "base/simd/targets.h"
 #include "engine/host/build_text.h"
@@ -21,6 +23,18 @@
 namespace {
 
 using maglev::VerbEntry;
+
+// what users of other libraries type, and what it is here
+constexpr std::pair<const char*, const char*> kOtherVerbs[] = {
+    {"enjoy", "play RUN"},
+    {"show", "play RUN"},
+    {"render", "play RUN --record game.mp4"},
+    {"evaluate", "eval RUN"},
+    {"learn", "train ALGORITHM ENVIRONMENT"},
+    {"resume", "train --resume RUN"},
+    {"continue", "train --resume RUN"},
+    {"tensorboard", "watch runs, or tensorboard --logdir runs"},
+};
 
 void print_help() {
   std::printf("usage: maglev <command> [arguments]\n\n");
@@ -40,6 +54,9 @@ int run(const std::vector<std::string>& arguments) {
     print_help();
     return 0;
   }
+  for (const auto& [theirs, ours] : kOtherVerbs)
+    if (first == theirs)
+      throw maglev::Error("[command line] '" + first + "' is maglev " + ours + " here");
   // `help train` is `train --help`
   const VerbEntry& verb =
       maglev::find_row(maglev::verb_table(), helps ? arguments[1] : first, "", "command");

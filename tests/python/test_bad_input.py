@@ -90,6 +90,7 @@ def complaint(done):
         (["play", "cartpole", "random", "--fps", "100", "--record", "a.gif"], "at most 50 pictures a second"),
         (["prove", "family", "--queries", "train,train"], "names train twice"),
         (["help", "trian"], "did you mean train"),
+        (["enjoy", "runs/a"], "'enjoy' is maglev play RUN here"),
         (["runs", "/nope"], "/nope is no folder"),
         (["train", "ppo", "env=cartpole"], "env is a word of its own: maglev train ppo cartpole"),
         (["train", "algo=ppo", "cartpole"], "algo is a word of its own: maglev train ppo cartpole"),
