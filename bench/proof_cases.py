@@ -138,7 +138,7 @@ def family_ranking(options) -> list:
     steps = 1 << (14 if options.quick else 15)
     config = HOME / "configs" / "ppo" / "kg_report.yaml"
     train(options.programs, run, ["ppo", "kg", "--config", config, f"train.steps={steps}"])
-    asked = ["--queries", 50, "--corruptions", 50, "--modes", "both"]
+    asked = ["--queries", 50, "--corruptions", 50, "--modes", "both", "--width", 1]
     ranking = [options.programs.engine, "rank", run, *asked, "--json"]
     told = {}
 

@@ -156,7 +156,7 @@ def rank(day: Day) -> None:
     # proofs of a policy that hardly learned are as long as any
     small = [*SMALL_PROVER, "train.steps=256"]
     run = day.train("ranked", *words, *(small if day.quick else ["train.steps=32768"]))
-    asked = ["--queries", 4 if day.quick else 40, "--corruptions", 5 if day.quick else 100, "--json"]
+    asked = ["--queries", 4 if day.quick else 40, "--corruptions", 5 if day.quick else 100, "--width", 1, "--json"]
     figures = {}
     for device in dict.fromkeys((day.device, "cpu")):
         said = day.run(day.engine, "rank", run, f"device={device}", *asked)

@@ -202,7 +202,12 @@ struct Kg {
            size_t(1 + successors) * size_t(p.atoms) * sizeof(Atom);
   }
 
-  MAGLEV_HD static uint64_t* visited(State& s) { return reinterpret_cast<uint64_t*>(&s + 1); }
+  MAGLEV_HD static const uint64_t* visited(const State& s) {
+    return reinterpret_cast<const uint64_t*>(&s + 1);
+  }
+  MAGLEV_HD static uint64_t* visited(State& s) {
+    return const_cast<uint64_t*>(visited(static_cast<const State&>(s)));
+  }
   MAGLEV_HD static const Atom* goal(const Params& p, const State& s) {
     return reinterpret_cast<const Atom*>(reinterpret_cast<const uint64_t*>(&s + 1) +
                                          most_visited(p));
@@ -351,13 +356,28 @@ struct Kg {
     kg::paint(lines, canvas);
   }
 
+  /// How the goals of an episode are resolved.
+  MAGLEV_HD static datalog::Resolve resolving(const Params& p, const State& s) {
+    return {.max_atoms = p.atoms,
+            .excluded = p.exclude_query ? s.query : Atom{},
+            .select_bound = p.select == kg::Select::bound};
+  }
+  /// The first variable that a goal does not have.
+  MAGLEV_HD static int32_t next_variable(const datalog::Knowledge& k, const Atom* atoms,
+                                         int32_t count) {
+    int32_t last = k.constants;
+    for (int32_t i = 0; i < count; ++i) {
+      last = atoms[i].first > last ? atoms[i].first : last;
+      last = atoms[i].second > last ? atoms[i].second : last;
+    }
+    return last + 1;
+  }
+
   /// One step of resolution. Returns whether the only successor is an end.
   MAGLEV_HD static bool derive(const Params& p, const Assets& a, State& s) {
     const datalog::Knowledge& k = a.knowledge();
     const int32_t room = a.successors - (p.end_action ? 1 : 0);
-    const datalog::Resolve how{.max_atoms = p.atoms,
-                               .excluded = p.exclude_query ? s.query : Atom{},
-                               .select_bound = p.select == kg::Select::bound};
+    const datalog::Resolve how = resolving(p, s);
     const Atom* from = goal(p, s);
     s.successors = 0;
     bool proved = false;
@@ -515,16 +535,6 @@ struct Kg {
       ends = derive(p, a, s);
     }
     if (p.end_action && !ends) append(p, a, s, kEnd);
-  }
-
-  MAGLEV_HD static int32_t next_variable(const datalog::Knowledge& k, const Atom* atoms,
-                                         int32_t count) {
-    int32_t last = k.constants;
-    for (int32_t i = 0; i < count; ++i) {
-      last = atoms[i].first > last ? atoms[i].first : last;
-      last = atoms[i].second > last ? atoms[i].second : last;
-    }
-    return last + 1;
   }
 
   MAGLEV_HD static bool was_visited(State& s, uint64_t hash) {

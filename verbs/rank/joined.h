@@ -13,8 +13,7 @@ namespace maglev::verbs::rank {
 struct ScoreParts {
   std::vector<double> embedding;  ///< the logarithm of its likelihood among all constants
   std::vector<double> rules;      ///< score_by_rules
-  std::vector<double>
-      proof;  ///< the likelihood of the proof's actions; 0: not proved, or not tried
+  std::vector<double> proof;      ///< e^worth() of the proof; 0: not proved, or not tried
 };
 
 /// joined = embedding + rules * its weight + proof * its weight.

@@ -54,8 +54,8 @@ Grammar grammar() {
             "among equal scores: random, realistic, optimistic or pessimistic (default random)"},
            {"--actions", "HOW", "mean takes the likeliest, sample draws (default mean)"},
            {"--width", "N",
-            "goals of a candidate that are gone on with at once, the likeliest (default 1: "
-            "greedy)"},
+            "goals of a candidate that are gone on with at once, the likeliest; 1: greedy "
+            "(default 4; with --actions sample 1)"},
            {"--embedding", "FILE",
             "scores of an embedding beside, and all joined (maglev kg embed)"},
            {"--aggregate", "HOW",
@@ -79,7 +79,7 @@ Grammar grammar() {
 }
 
 constexpr int kSlow = 1, kEnded = 128 + SIGINT;  // exit status
-constexpr int64_t kMostWidth = 1024;
+constexpr int64_t kWidth = 4, kMostWidth = 1024;
 
 enum class How { mean, sample };
 constexpr auto names_of(How) { return std::array{"mean", "sample"}; }
@@ -377,7 +377,7 @@ int run(const std::vector<std::string>& words) {
       .embedding = embedding ? &*embedding : nullptr,
       .prover = data.prover ? &*data.prover : nullptr,
       .mode = how == How::mean ? ActMode::mean : ActMode::sample,
-      .width = arguments.integer("--width", 1, kMostWidth).value_or(1),
+      .width = arguments.integer("--width", 1, kMostWidth).value_or(how == How::mean ? kWidth : 1),
       .seed = asked.seed,
       .shortlist = size_t(arguments.integer("--shortlist", 1, 1'000'000).value_or(0))};
   const RankResult result = rank_result(scorers, asked);

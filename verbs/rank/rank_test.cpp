@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <set>
 #include <tuple>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -9,6 +12,7 @@
 #include "engine/host/machine.h"
 #include "tests/errors.h"
 #include "verbs/rank/by_rules.h"
+#include "verbs/rank/confidence.h"
 #include "verbs/rank/joined.h"
 #include "verbs/rank/questions.h"
 #include "verbs/rank/ranking.h"
@@ -116,6 +120,40 @@ TEST(RankTrials, a_beam_proves_what_the_greedy_way_misses_and_nothing_worse) {
   }
 }
 
+TEST(RankTrials, a_proof_is_worth_what_its_rules_are) {
+  const std::string folder = testing::TempDir() + "rank_confidences_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const auto write = [&](const char* name, const char* text) {
+    std::ofstream(folder + "/" + name) << text;
+  };
+  write("facts.txt", "f(a,b).\ng(b,c).\nf(d,b).\n");
+  for (const char* split : {"train.txt", "valid.txt", "test.txt"})
+    write(split, "p(a,c).\nq(a,c).\ns(a,d).\nt(a,a).\n");
+  write("rules.txt",
+        // two rules of one goal, of which the surer counts; two steps that need both
+        "0.25::p(X,Y) :- f(X,Z), g(Z,Y).\n0.5::p(X,Y) :- g(Z,Y), f(X,Z).\n"
+        "0.5::q(X,Y) :- p(X,Y).\n"
+        // pairs of one constant with itself are not in a rule's confidence, but where it says so
+        "0.75::s(X,Y) :- f(X,Z), f(Y,Z).\n0.125::t(X,X) :- f(X,Z).\n");
+  Untrained setup(1, folder);
+  const datalog::Program& program = setup.graph.dataset.program;
+  const auto atom = [&](const char* predicate, const char* first, const char* second) {
+    return Atom{program.predicates.find(predicate), program.constants.find(first),
+                program.constants.find(second)};
+  };
+  const std::vector<Atom> queries{atom("p", "a", "c"), atom("q", "a", "c"), atom("s", "a", "d"),
+                                  atom("s", "a", "a"), atom("t", "a", "a"), atom("p", "a", "b")};
+  Prover prover(setup.experiment, *setup.policy, setup.pool);
+  const auto trials = prover.prove(queries, {.width = 8});
+  const std::vector<double> expected{
+      std::log(0.5), std::log(0.25), std::log(0.75), kLeastLogConfidence, std::log(0.125), 0};
+  for (size_t i = 0; i < queries.size(); ++i) {
+    EXPECT_EQ(trials[i].proved, i != 5) << i;
+    EXPECT_NEAR(trials[i].log_confidence, expected[i], 1e-12) << i;
+  }
+  std::filesystem::remove_all(folder);
+}
+
 TEST(RankTrials, who_is_told_may_end_them_and_the_rest_stays_untried) {
   Untrained setup(1);
   Prover prover(setup.experiment, *setup.policy, setup.pool);
@@ -203,7 +241,10 @@ TEST(RankReport, what_tells_ties_apart_never_moves_what_differs) {
 }
 
 TEST(RankReport, puts_proofs_before_what_was_not_proved) {
-  EXPECT_GT(proof_score({.proved = true, .log_prob = -9}), proof_score({.log_prob = -0.1f}));
+  EXPECT_GT(proof_score({.proved = true, .log_prob = -99}), proof_score({.log_prob = -0.1f}));
+  // a surer proof before one that is less sure, as a likelier one
+  EXPECT_GT(proof_score({.proved = true, .log_prob = -2, .log_confidence = -1}),
+            proof_score({.proved = true, .log_prob = -1, .log_confidence = -3}));
   const Scoring scoring{.name = "x", .scores = {{3, 1, 2}, {1, 5, 1}}};
   const auto ranks = ranks_of(scoring, Ties::pessimistic, 0);
   EXPECT_EQ(ranks, (std::vector<double>{1, 3}));

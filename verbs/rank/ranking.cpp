@@ -135,7 +135,7 @@ std::vector<ScoreParts> parts_of(const Ranking& ranking) {
     if (!ranking.fired.empty()) of.rules = ranking.rules.scores[q];
     if (ranking.trials.empty()) continue;
     for (const Trial& trial : ranking.trials[q])
-      of.proof.push_back(trial.proved ? std::exp(double(trial.log_prob)) : 0);
+      of.proof.push_back(trial.proved ? std::exp(worth(trial)) : 0);
   }
   return parts;
 }

@@ -8,7 +8,7 @@
 namespace maglev::verbs::rank {
 
 double proof_score(const Trial& trial) {
-  return double(trial.log_prob) + (trial.proved ? 0 : kNotProved);
+  return worth(trial) + (trial.proved ? 0 : kNotProved);
 }
 
 Scoring ties_broken(const Scoring& scoring) {

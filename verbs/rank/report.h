@@ -41,8 +41,9 @@ Figures figures_of(std::span<const size_t> which, const std::vector<Question>& q
                    const Scoring& scoring, const std::vector<double>& ranks,
                    const std::vector<std::vector<Trial>>& trials);
 
-/// A proof's score: the log-probability of its actions, and far below for what was not proved.
+/// A proof's score: its worth, and far below, by the log-probability of its actions, what was not
+/// proved.
 double proof_score(const Trial& trial);
-constexpr double kNotProved = -100;
+constexpr double kNotProved = -1000;
 
 }  // namespace maglev::verbs::rank

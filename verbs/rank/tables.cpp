@@ -77,7 +77,8 @@ std::string quoted(const std::string& name) {
 std::string csv_of(const Ranking& r, const std::vector<Scoring>& scorings,
                    const datalog::Program& program) {
   const auto span = maglev::trace::stage("csv");
-  std::string csv = "question,mode,predicate,first,second,true,tried,proved,log_prob,steps";
+  std::string csv =
+      "question,mode,predicate,first,second,true,tried,proved,log_prob,log_confidence,steps";
   for (const Scoring& scoring : scorings) {
     csv += "," + scoring.name;
     if (!scoring.ties_by.empty()) csv += "," + scoring.name + "_tie";
@@ -92,7 +93,8 @@ std::string csv_of(const Ranking& r, const std::vector<Scoring>& scorings,
              quoted(program.constants.of(atom.first)) + "," +
              quoted(program.constants.of(atom.second)) + (c ? ",0," : ",1,") +
              (trial.tried ? "1," : "0,") + (trial.proved ? "1," : "0,") +
-             text("%.6g", double(trial.log_prob)) + "," + std::to_string(trial.steps);
+             text("%.6g", double(trial.log_prob)) + "," + text("%.6g", trial.log_confidence) + "," +
+             std::to_string(trial.steps);
       for (const Scoring& scoring : scorings) {
         csv += "," + text("%.17g", scoring.scores[q][c]);
         if (!scoring.ties_by.empty()) csv += "," + text("%.17g", scoring.ties_by[q][c]);

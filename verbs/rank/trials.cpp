@@ -15,6 +15,7 @@
 #include "base/trace/span.h"
 #include "engine/device/device.h"
 #include "engine/play/host_step.h"
+#include "verbs/rank/confidence.h"
 
 namespace maglev::verbs::rank {
 namespace {
@@ -48,6 +49,7 @@ Prover::Prover(const Experiment& experiment, Policy& policy, ThreadPool& pool, a
   std::memset(memory, 0, bytes);
   assets_.reset(static_cast<Kg::Assets*>(memory));
   Kg::make_assets(*params_, *assets_);
+  program_ = &datalog::open_graph(std::string(params_->data.view())).dataset.program;
   columns_ = experiment.algo()
                  .plan(experiment.algo_options(),
                        {.spec = experiment.spec(), .rows = kMostRows, .pool = &pool})
@@ -110,6 +112,9 @@ class Prover::Rows {
   }
   bool proved(int64_t i) {
     return Kg::end_of(*prover_.params_, *prover_.assets_, state(i)) == Kg::kTrue;
+  }
+  double log_confidence(int64_t i) {
+    return rank::log_confidence(*prover_.params_, *prover_.assets_, *prover_.program_, state(i));
   }
   /// What a child of a goal is known by, as long as it is not chosen.
   uint64_t hash_of(int64_t i, int32_t action) {
@@ -189,6 +194,7 @@ class Prover::Part {
       return false;
     }
     trial.proved = rows_.proved(row);
+    if (trial.proved) trial.log_confidence = rows_.log_confidence(row);
     return true;
   }
 
@@ -267,7 +273,7 @@ class Prover::Beam {
       at::Tensor all = prover_.policy_.log_probs(rows_.step().shown(int64_t(count)));
       if (!all.defined())
         throw Error("[rank] " + std::string(prover_.experiment_.algo().name) +
-                    " does not tell how likely its actions are; leave out --width");
+                    " does not tell how likely its actions are; give --width 1");
       all = all.cpu().contiguous();
       // no number is less than any: it comes through to the trial, and the order stays one
       std::transform(all.const_data_ptr<float>(), all.const_data_ptr<float>() + all.numel(),
@@ -307,8 +313,8 @@ class Prover::Beam {
 
   void advance(const std::vector<Path>& paths, Trial& trial, std::vector<Path>& kept) {
     for (const Choice& choice : choices_) {
-      // likelihoods only fall: what is less likely than a proof stays so
-      if (trial.proved && choice.log_prob <= trial.log_prob) continue;
+      // likelihoods only fall: what is worth less than a proof stays so
+      if (trial.proved && choice.log_prob <= worth(trial)) continue;
       const Path& from = paths[choice.path];
       const Path to{.query = from.query,
                     .state = place(kept.size()),
@@ -320,9 +326,10 @@ class Prover::Beam {
         kept.push_back(to);
         continue;
       }
-      const bool proved = rows_.proved(to.state);
-      if (proved || (to.greedy && !trial.proved))
-        trial = {.proved = proved, .log_prob = to.log_prob, .steps = to.steps};
+      Trial ended{.proved = rows_.proved(to.state), .log_prob = to.log_prob, .steps = to.steps};
+      if (ended.proved) ended.log_confidence = rows_.log_confidence(to.state);
+      const bool better = ended.proved && (!trial.proved || worth(ended) > worth(trial));
+      if (better || (to.greedy && !trial.proved)) trial = ended;
     }
   }
 

@@ -23,8 +23,13 @@ struct Trial {
   bool tried = false;  ///< else the rest says nothing
   bool proved = false;
   float log_prob = 0;  ///< of all actions taken; 0 where the policy does not tell
+  double log_confidence = 0;  ///< of a proof, as log_confidence() has it
   int32_t steps = 0;
 };
+
+/// How much a proof is worth: the logarithm of the likelihood of its actions times the confidences
+/// of its rules.
+inline double worth(const Trial& trial) { return double(trial.log_prob) + trial.log_confidence; }
 
 struct TrialCounts {
   int64_t tried = 0;    ///< different queries that were
@@ -38,8 +43,8 @@ struct Trying {
   ActMode mode = ActMode::mean;  ///< the policy's likeliest action, or drawn ones
   uint64_t seed = 0;             ///< of what is drawn
   /// Above 1, in mode mean: of all actions of a query's goals these many are taken, the likeliest
-  /// from the query on, and always the one that a width of 1 takes. A trial is the likeliest of its
-  /// proofs, or where there is none that of a width of 1.
+  /// from the query on, and always the one that a width of 1 takes. A trial is the proof of most
+  /// worth, or where there is none that of a width of 1.
   int64_t width = 1;
   /// Hears, one call at a time on any thread, of how many different queries are done. Where it says
   /// no, no more are begun: the rest stays untried.
@@ -75,6 +80,7 @@ class Prover {
   at::Device device_;
   std::mutex acting_;  ///< on a device, whose policy has room for one call
   const Kg::Params* params_;
+  const datalog::Program* program_ = nullptr;
   std::unique_ptr<Kg::Assets, Free> assets_;
   std::vector<ExtraColumn> columns_;
   int log_prob_ = -1;  ///< which of the columns
