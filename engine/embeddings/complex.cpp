@@ -39,7 +39,7 @@ ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts
                                          int64_t predicates, const ComplexOptions& options,
                                          ThreadPool& pool,
                                          const std::function<void(int64_t, double)>& told,
-                                         const std::function<void(int64_t, int64_t)>& asked) {
+                                         const std::function<bool(int64_t, int64_t)>& asked) {
   if (facts.empty()) throw Error("[embedding] there are no facts to learn from");
   Initializer init(options.seed);
   const auto table = [&](int64_t rows) {
@@ -68,12 +68,13 @@ ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts
   ComplexGradients gradients(constants, options.dim, std::min(options.batch, count));
 
   at::Tensor order = at::empty({count}, at::kLong);
-  for (int64_t epoch = 0; epoch < options.epochs; ++epoch) {
+  bool enough = false;
+  for (int64_t epoch = 0; epoch < options.epochs && !enough; ++epoch) {
     const Permutation shuffled(options.seed, uint64_t(epoch), uint64_t(count));
     int64_t* place = order.data_ptr<int64_t>();
     for (int64_t i = 0; i < count; ++i) place[i] = int64_t(shuffled(uint64_t(i)));
     double sum = 0;
-    for (int64_t begin = 0; begin < count; begin += options.batch) {
+    for (int64_t begin = 0; begin < count && !enough; begin += options.batch) {
       const int64_t B = std::min(options.batch, count - begin);
       sum += double(B) * gradients.compute(entities, relations,
                                            triples.index_select(0, order.narrow(0, begin, B)),
@@ -81,9 +82,9 @@ ComplexEmbedding ComplexEmbedding::train(const std::vector<datalog::Atom>& facts
       // Adagrad
       adagrad(entities, gradients.entities(), squares[0]);
       adagrad(relations, gradients.relations(), squares[1]);
-      if (asked) asked(epoch * count + begin + B, options.epochs * count);
+      enough = asked && !asked(epoch * count + begin + B, options.epochs * count);
     }
-    if (told) told(epoch, sum / double(count));
+    if (told && !enough) told(epoch, sum / double(count));
   }
   return ComplexEmbedding(entities, relations, predicates, "embedding");
 }

@@ -31,11 +31,12 @@ class ComplexEmbedding {
   /// completion", ICML 2018): every triple asks for its second argument among all constants, and
   /// under a reciprocal predicate for its first; cross-entropy over all of them, N3 regularised.
   /// The same bits for any number of threads. `told` hears of each epoch's mean loss, `asked` after
-  /// each batch how many questions of those of all epochs it was until now.
+  /// each batch how many questions of those of all epochs it was until now: where it says no, the
+  /// vectors are those of then.
   static ComplexEmbedding train(const std::vector<datalog::Atom>& facts, int64_t constants,
                                 int64_t predicates, const ComplexOptions& options, ThreadPool& pool,
                                 const std::function<void(int64_t epoch, double loss)>& told = {},
-                                const std::function<void(int64_t count, int64_t of)>& asked = {});
+                                const std::function<bool(int64_t count, int64_t of)>& asked = {});
   /// entities [C, 2 D] f32, real parts first; relations [P, 2 D], or [2 P, 2 D] with the
   /// reciprocals behind. Throws Error where they do not fit each other.
   ComplexEmbedding(at::Tensor entities, at::Tensor relations, int64_t predicates,

@@ -3,6 +3,12 @@
 import array
 import csv
 import json
+import os
+import signal
+import subprocess
+
+from conftest import ENGINE, HOME
+from waiting import LONG_S, wait_for_line
 
 
 def kg(engine, *words):
@@ -222,6 +228,12 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert "holds a run" in refused(engine, "make", "countries_s1", "--out", run, "--overwrite")
 
 
+def test_depths_that_nobody_found_are_asked_of_what_finds_them(engine, tmp_path):
+    done = engine("train", "ppo", "kg", "env.data=family", "env.depths=1-2", "--out", tmp_path / "run")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert "`maglev prove family --queries train --exclude-query --out DIR` finds it for env.data=DIR" in done.stderr
+
+
 def ranked(engine, *words):
     done = engine("rank", *words, "--json")
     assert done.returncode == 0, done.stderr
@@ -389,6 +401,18 @@ def test_vectors_are_the_same_for_any_number_of_threads(engine, tmp_path):
         (("seed=2",), "did not expect 'seed=2'; of settings there is threads=N"),
     ):
         assert said in refused(engine, "embed", "countries_s1", "--out", tmp_path / "none", *words)
+
+
+def test_vectors_that_a_signal_ended_are_kept(engine, tmp_path):
+    vectors = tmp_path / "vectors.safetensors"
+    words = ["kg", "embed", "countries_s1", "--out", vectors, "--epochs", "100000", "--dim", "4", "threads=1"]
+    told = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    child = subprocess.Popen([ENGINE, *words], env=os.environ | {"MAGLEV_HOME": str(HOME)}, **told)
+    wait_for_line(child.stdout, "epoch ")
+    child.send_signal(signal.SIGTERM)
+    _, said = child.communicate(timeout=LONG_S)
+    assert child.returncode == 130 and "maglev: ended by a signal after " in said and f"vectors in {vectors}" in said
+    assert ranked(engine, "countries_s1", "--embedding", vectors)["scores"]["embedding"]["mrr"] > 0
 
 
 def test_a_graph_that_changed_under_a_run_is_told(engine, tmp_path):

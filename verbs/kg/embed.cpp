@@ -1,7 +1,9 @@
 // maglev kg embed: trains an embedding of a graph, which `maglev rank` compares and joins proofs
 // with, and says how well it ranks by itself.
 
+#include <csignal>
 #include <cstdio>
+#include <optional>
 #include <unistd.h>
 
 #include <ATen/ATen.h>
@@ -16,6 +18,7 @@
 #include "base/statistics/ranking.h"
 #include "engine/embeddings/complex.h"
 #include "engine/host/machine.h"
+#include "engine/train/signals.h"
 #include "verbs/kg/part.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
@@ -26,6 +29,7 @@ namespace {
 using datalog::Atom;
 
 constexpr double kBetweenLines_s = 5;
+constexpr int kEnded = 128 + SIGINT;  // exit status
 
 /// Filtered ranks of queries among all constants, of both arguments; ties by their mean.
 RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
@@ -71,19 +75,37 @@ int embed(const Arguments& arguments) {
   double told = steady_s();
   const double begin = told;
   CountLine line("questions");
+  std::optional<SignalGuard> guard(std::in_place);  // what was learned until a signal is kept
+  int64_t learned = 0, questions = 0;
+  const auto tell = [&](const std::string& text) {
+    told = steady_s();
+    line.clear();
+    print(text + "\n");
+    std::fflush(stdout);
+  };
   const ComplexEmbedding model = ComplexEmbedding::train(
       data.train, graph.knowledge->constants, graph.knowledge->predicates, options, pool,
       [&](int64_t epoch, double loss) {
         if (epoch + 1 < options.epochs && steady_s() - told < kBetweenLines_s) return;
-        told = steady_s();
-        line.clear();
-        std::printf("epoch %ld of %ld  loss %.4f  %.1f s\n", long(epoch + 1), long(options.epochs),
-                    loss, told - begin);
-        std::fflush(stdout);
+        tell(printed("epoch %ld of %ld  loss %.4f  %.1f s", long(epoch + 1), long(options.epochs),
+                     loss, steady_s() - begin));
       },
-      [&](int64_t count, int64_t of) { line.show(count, of); });
+      [&](int64_t count, int64_t of) {
+        learned = count, questions = of;
+        line.show(count, of);
+        // of an epoch that takes long
+        if (steady_s() - told >= 2 * kBetweenLines_s)
+          tell(count_line("questions", count, of, steady_s() - begin));
+        return !SignalGuard::leave();
+      });
   line.clear();
   model.save(*file, data.program);
+  if (learned < questions) {
+    std::fprintf(stderr, "maglev: ended by a signal after %ld of %s; vectors in %s\n",
+                 long(learned), counted(questions, "question").c_str(), file->c_str());
+    return kEnded;
+  }
+  guard.reset();
 
   if (data.valid.empty() && data.test.empty()) {
     std::printf("%s has no valid or test queries to rank; vectors in %s\n", data.name.c_str(),
