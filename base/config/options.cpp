@@ -377,7 +377,7 @@ void OptionTable::set(std::string_view name, std::string_view value, std::string
       if (governor == name) give_back(governed, origin);
     return;
   }
-  refuse(name, where);
+  throw Error("[" + std::string(where) + "] " + refusal(name));
 }
 
 void OptionTable::give_back(const std::string& name, Origin later) {
@@ -385,20 +385,30 @@ void OptionTable::give_back(const std::string& name, Origin later) {
     if (f.name == name && f.origin < later) f.set(f.initial, name), f.origin = Origin::built_in;
 }
 
-void OptionTable::refuse(std::string_view name, std::string_view where) const {
-  const std::string begin = "[" + std::string(where) + "] ";
+std::string OptionTable::refusal(std::string_view name,
+                                 const std::vector<std::string>& beside) const {
   std::vector<std::string> known;
   for (const auto& f : fields_) known.push_back(f.name);
   const std::string below = std::string(name) + ".";
   for (const std::string& setting : known) {
     if (!setting.starts_with(below)) continue;
     // who gives a value to env means which one
-    const std::string answer = answer_to_setting(name, known);
-    throw Error(begin + (answer.empty() ? "'" + std::string(name) +
-                                              "' is a section; give its settings, e.g. " + setting
-                                        : answer));
+    const std::string answer = answer_to_setting(name, known, beside);
+    return answer.empty()
+               ? "'" + std::string(name) + "' is a section; give its settings, e.g. " + setting
+               : answer;
   }
-  throw Error(begin + unknown_setting(name, known));
+  return unknown_setting(name, known, beside);
+}
+
+void OptionTable::refuse(const std::vector<Refused>& all, const std::string& path) const {
+  std::vector<std::string> names;
+  for (const Refused& one : all) names.push_back(one.name);
+  if (all.size() == 1) throw Error("[" + all[0].where + "] " + refusal(all[0].name, names));
+  std::string text =
+      "[" + path + "] gives " + std::to_string(all.size()) + " names that are no settings:";
+  for (const Refused& one : all) text += "\n  [" + one.where + "] " + refusal(one.name, names);
+  throw Error(text);
 }
 
 void OptionTable::override_with(std::string_view assignment, std::string_view where) {
@@ -424,14 +434,16 @@ void OptionTable::load(const std::string& path, Origin origin, const Skip& skip)
 
 void OptionTable::load_text(const std::string& yaml, const std::string& path, Origin origin,
                             const Skip& skip) {
+  // whoever brings a file is told of all names at once
+  std::vector<Refused> refused;
   Document document(
       path, [&](const std::string& name, const Document::Value& value, const std::string& where) {
         if (skip && skip(name)) return;
-        // a list of names is one text, in which they stand between commas
         const Field* field = find(name);
-        const bool text = value.list && field &&
-                          (std::holds_alternative<std::string*>(field->member) ||
-                           std::holds_alternative<TextMember>(field->member));
+        if (!field) return void(refused.push_back({name, where}));
+        // a list of names is one text, in which they stand between commas
+        const bool text = value.list && (std::holds_alternative<std::string*>(field->member) ||
+                                         std::holds_alternative<TextMember>(field->member));
         if (text && value.nested) reject(where, name, "a text or a list of texts", value.text);
         set(name, text ? value.names : value.text, where, origin);
       });
@@ -449,6 +461,7 @@ void OptionTable::load_text(const std::string& yaml, const std::string& path, Or
     throw Error("[" + path + ":" + std::to_string(e.mark.line + 1) +
                 "] is not valid YAML: " + e.msg);
   }
+  if (!refused.empty()) refuse(refused, path);
 }
 
 std::string OptionTable::yaml() const {

@@ -32,6 +32,8 @@ struct Rule {
   /// How steps are collected, and what is kept of them: of no matter where nothing is collected, as
   /// where a dataset is learned from.
   bool collecting = false;
+  /// A discount: the algorithm's, of returns, or one of an environment's that is to be the same.
+  bool discount = false;
 };
 
 /// Where a setting's value comes from. What people gave comes last.
@@ -108,7 +110,7 @@ class OptionTable {
   /// Whether a file's setting of this dotted name is to be left out.
   using Skip = std::function<bool(const std::string& name)>;
   /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error
-  /// with file and line.
+  /// with file and line; of names that are no settings one that has all.
   void load(const std::string& path, Origin origin = Origin::file, const Skip& skip = {});
   /// The same from text; `path` names it in errors.
   void load_text(const std::string& yaml, const std::string& path, Origin origin = Origin::file,
@@ -130,8 +132,13 @@ class OptionTable {
   void add_field(std::string_view name, Field::Member member, std::string help, Rule rule);
   /// The default of a setting that was given earlier than `later`.
   void give_back(const std::string& name, Origin later);
-  /// Throws Error that helps with a name that is none.
-  [[noreturn]] void refuse(std::string_view name, std::string_view where) const;
+  /// What helps with a name that is none, of a file with the names `beside`.
+  std::string refusal(std::string_view name, const std::vector<std::string>& beside = {}) const;
+  struct Refused {
+    std::string name, where;
+  };
+  /// Throws Error that says so of all of a file, at least one.
+  [[noreturn]] void refuse(const std::vector<Refused>& all, const std::string& path) const;
 
   std::vector<Field> fields_;
   std::vector<std::pair<std::string, std::string>> governed_;  ///< by the first, of stands_for()

@@ -94,6 +94,20 @@ TEST(Options, unknown_names_are_answered_with_near_ones) {
       << text;
 }
 
+TEST(Options, a_file_is_refused_once_for_all_its_unknown_names) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  EXPECT_EQ(error_of([&] {
+              t.load_text("learning_rate: 1\nppo:\n  fast: true\n  lrr: 2\nppo.graf: on\n",
+                          "f.yaml");
+            }),
+            "[f.yaml] gives 3 names that are no settings:\n"
+            "  [f.yaml:1] learning_rate is ppo.lr here\n"
+            "  [f.yaml:4] unknown setting 'ppo.lrr'; did you mean ppo.lr?\n"
+            "  [f.yaml:5] unknown setting 'ppo.graf'; did you mean ppo.graph?");
+}
+
 TEST(Options, values_out_of_range_or_of_another_type_are_refused) {
   Demo a;
   OptionTable t;

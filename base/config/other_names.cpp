@@ -15,10 +15,12 @@ struct OtherName {
   std::vector<std::string_view> theirs;
   std::vector<std::string_view> ours;
   const char* remark = "";
+  std::string_view beside = "";  ///< what it means this only where that name stands in its section
 };
 
 // names of stable-baselines3, sb3-contrib, CleanRL, RLlib, Tianshou, Sample Factory, PufferLib,
-// rl-games, the official TD-MPC2, DreamerV3 and its ports, as their users write them
+// Metta, rl-games, the official TD-MPC2, DreamerV3 and its ports, as their users write them; what is
+// a number of theirs at the end of a run is a share of the beginning here
 std::span<const OtherName> other_names() {
   static const std::vector<OtherName> table{
       {{"total_timesteps", "timesteps", "total_steps", "train_steps", "max_steps", "num_timesteps",
@@ -51,15 +53,36 @@ std::span<const OtherName> other_names() {
        "in steps"},
       {{"n_eval_episodes", "num_eval_episodes", "eval_num_episodes", "evaluation_duration"},
        {"train.eval_episodes"}},
+      {{"validation_interval"},
+       {"train.eval_every"},
+       "in steps: of updates, that number * env.count * the rollout"},
+      {{"validation_episodes"}, {"train.eval_episodes"}},
       {{"torch_deterministic", "cudnn_deterministic"}, {"train.deterministic"}},
-      {{"fp16", "amp", "mixed_precision", "dtype", "use_amp", "autocast", "bf16"},
+      {{"fp16", "amp", "mixed_precision", "use_mixed_precision", "dtype", "use_amp", "autocast",
+        "bf16"},
        {"train.precision"}},
+      {{"grad_scaler_enabled", "use_grad_scaler", "grad_scaler"},
+       {},
+       "nothing to ask for here: where train.precision=fp16, losses are scaled"},
       {{"compile", "torch_compile", "use_compile", "cudagraphs", "cuda_graphs"}, {"train.graph"}},
+      {{"compile_mode"},
+       {"train.graph"},
+       "auto, on or off: iterations as CUDA graphs; kernels are compiled once, as the engine is"},
+      {{"vectorization"},
+       {"threads"},
+       "serial is threads=1; environments step in threads, those of Python in processes"},
+      {{"interval_epochs"}, {"trace.every"}, "in iterations"},
+      {{"cpu_offload"},
+       {"train.rollout_memory", "train.replay_memory"},
+       "pinned: what is observed lies in the host's memory; parameters stay on the device"},
       {{"pin_memory"},
        {"train.rollout_memory", "train.replay_memory"},
        "pinned, where a GPU's own does not suffice"},
       {{"frame_skip", "frameskip", "action_repeat"}, {"env.action_repeat"}},
       {{"max_depth"}, {"env.max_steps"}, "of a proof"},
+      {{"steps_per_episode", "max_episode_steps", "episode_length"}, {"env.max_steps"}},
+      {{"privileged_critic"}, {"env.privileged"}},
+      {{"opponent"}, {"env.opponent", "train.opponents"}},
       {{"negative_ratio", "negatives"}, {"env.negatives"}, "false queries for each true one"},
       {{"padding_atoms"}, {"env.atoms"}},
       {{"padding_states"}, {"env.successors"}},
@@ -68,9 +91,17 @@ std::span<const OtherName> other_names() {
 
       {{"learning_rate", "lr", "step_size", "actor_lr", "critic_lr", "lr_schedule"}, {"*.lr"}},
       {{"anneal_lr", "lr_decay", "linear_lr_decay"}, {"*.lr_end"}, "0 anneals to nothing"},
+      {{"lr_final", "final_lr", "learning_rate_final"},
+       {"*.lr_end"},
+       "as a share of lr: 1e-4 of 3e-4 is 0.333"},
       {{"n_steps", "num_steps", "rollout_steps", "rollout_length", "rollout_fragment_length",
-        "nsteps", "horizon_length", "horizon", "unroll_length", "bptt_horizon", "step_per_collect"},
+        "nsteps", "horizon_length", "horizon", "unroll_length", "bptt_horizon", "step_per_collect",
+        "steps_per_env"},
        {"*.rollout"}},
+      {{"batch_size"},
+       {"*.rollout"},
+       "in time steps: batch_size / env.count; minibatch_size is the minibatch",
+       "minibatch_size"},
       {{"batch_size", "minibatch_size", "sgd_minibatch_size", "mini_batch_size"},
        {"*.minibatch", "*.batch"}},
       {{"num_minibatches", "n_minibatches", "nminibatches"},
@@ -82,11 +113,18 @@ std::span<const OtherName> other_names() {
       {{"clip_range", "clip_coef", "clip_param", "clip_ratio", "eps_clip", "clip_epsilon",
         "cliprange", "e_clip"},
        {"*.clip"}},
+      {{"eps_clip_final", "clip_final", "clip_range_final"},
+       {"*.clip_end"},
+       "as a share of clip: 0.1 of 0.2 is 0.5"},
       {{"clip_range_vf", "vf_clip_param", "vf_clip_coef", "cliprange_vf"}, {"*.value_clip"}},
       {{"clip_vloss"}, {"*.value_clip", "*.value_clip_loss"}},
       {{"ent_coef", "entropy_coef", "entropy_coeff", "ent_coeff", "entropy_weight", "entropy_cost",
-        "actent", "act_entropy", "actor_entropy"},
+        "actent", "act_entropy", "actor_entropy", "entropy_initial"},
        {"*.entropy", "*.entropy_coef"}},
+      {{"entropy_final", "ent_coef_final"},
+       {"*.entropy_end"},
+       "as a share of entropy: 0.001 of 0.1 is 0.01"},
+      {{"entropy_decay_fraction"}, {"*.entropy_until"}, "a share of the run"},
       {{"vf_coef", "vf_loss_coeff", "value_loss_coef", "critic_coef", "value_loss_weight"},
        {"*.value_coef"}},
       {{"gae_lambda", "lam", "lambda_", "gae_lam", "tau_gae"}, {"*.lambda"}},
@@ -123,6 +161,8 @@ std::span<const OtherName> other_names() {
       {{"kernel_sizes", "kernel_size", "conv_kernels"}, {"*.network.cnn.kernels"}},
       {{"conv_strides", "stride"}, {"*.network.cnn.strides"}},
       {{"conv_paddings", "padding"}, {"*.network.cnn.paddings"}},
+      {{"value_head_type"}, {"*.network.value_head"}},
+      {{"popart_beta_min"}, {"*.network.popart_beta"}},
       {{"features_extractor_class", "features_extractor", "network_type", "policy_type"},
        {"*.network.kind"}},
       {{"activation_fn", "fcnet_activation", "nonlinearity"}, {"*.network.activation"}},
@@ -138,6 +178,8 @@ std::span<const OtherName> other_names() {
       {{"num_samples"}, {"*.samples"}},
       {{"num_elites"}, {"*.elites"}},
       {{"num_pi_trajs"}, {"*.policy_trajectories"}},
+      {{"num_enc_layers"}, {"*.enc_layers"}},
+      {{"q_function"}, {"*.hidden.q"}, "hidden layers of the value networks"},
       {{"model_size"}, {"*.size"}},
       {{"batch_length", "sequence_length", "seq_len", "slice_len"}, {"*.length"}},
       {{"sequence_length", "seq_len", "seq_length", "max_seq_len", "recurrence"}, {"*.sequence"}},
@@ -159,6 +201,9 @@ std::span<const OtherName> other_names() {
        {},
        "for afterwards here: maglev sync RUN --to wandb, or mlflow; maglev watch shows curves "
        "meanwhile"},
+      {{"obs_dim", "action_dim", "obs_shape", "obs_size", "action_size"},
+       {},
+       "the environment's: maglev envs ENVIRONMENT shows what is seen and done"},
       {{"hardware"}, {}, "layered as a word with a plus: +hardware=NAME"},
       {{"env_id", "env_name", "environment", "gym_id"}, {"env.id"}},
       {{"env", "env_id", "env_name", "environment", "gym_id"},
@@ -205,15 +250,25 @@ bool stands_for(std::string_view ours, std::string_view setting) {
   return dot != std::string_view::npos && setting.substr(dot) == ours.substr(1);
 }
 
+// whether `other` stands in the section of `name`
+bool stands_beside(std::string_view name, std::string_view other,
+                   const std::vector<std::string>& beside) {
+  const size_t dot = name.rfind('.');
+  const std::string section(name.substr(0, dot == name.npos ? 0 : dot + 1));
+  return std::ranges::find(beside, section + std::string(other)) != beside.end();
+}
+
 std::string with_remark(std::string text, const OtherName& row) {
   return *row.remark ? text + " (" + row.remark + ")" : text;
 }
 
 }  // namespace
 
-std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known) {
+std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known,
+                              const std::vector<std::string>& beside) {
   const std::string begin = std::string(name) + " is ";
   for (const OtherName* row : find_others(name)) {
+    if (!row->beside.empty() && !stands_beside(name, row->beside, beside)) continue;
     if (row->ours.empty()) return begin + row->remark;
     for (std::string_view ours : row->ours)
       for (const std::string& setting : known)
@@ -222,11 +277,12 @@ std::string answer_to_setting(std::string_view name, const std::vector<std::stri
   return "";
 }
 
-std::string unknown_setting(std::string_view name, const std::vector<std::string>& known) {
+std::string unknown_setting(std::string_view name, const std::vector<std::string>& known,
+                            const std::vector<std::string>& beside) {
   const auto near = near_names(name, known);
   // what another library calls it, unless it is a name of ours in another section
   const bool ours = !near.empty() && same_leaf(name, near[0]);
-  const std::string answer = ours ? "" : answer_to_setting(name, known);
+  const std::string answer = ours ? "" : answer_to_setting(name, known, beside);
   if (!answer.empty()) return answer;
   if (!near.empty()) return unknown_name("setting", name, known);
   // what an environment of Python takes besides
@@ -248,7 +304,8 @@ std::string answer_to_flag(std::string_view flag) {
   if (const size_t first = flag.find_first_not_of('-'); flag.find('.') != flag.npos)
     return begin + "no flag; settings have no dashes: " + std::string(flag.substr(first)) +
            "=<value>";
-  const auto rows = find_others(flag);
+  auto rows = find_others(flag);
+  std::erase_if(rows, [](const OtherName* row) { return !row->beside.empty(); });
   if (rows.empty()) return "";
   // a flag is none of one environment's settings
   const auto word = std::ranges::find_if(rows, [](const OtherName* r) { return r->ours.empty(); });

@@ -9,11 +9,14 @@ namespace maglev {
 
 /// "learning_rate is ppo.lr here", where ppo.lr is among the `known` settings. Dashes count as
 /// underscores, case does not count, and of a dotted name the last part does. Empty when it is no
-/// name of a library we know, or nothing among `known` is its like.
-std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known);
+/// name of a library we know, or nothing among `known` is its like. `beside`: other names of the file
+/// it is from, by which some mean something else.
+std::string answer_to_setting(std::string_view name, const std::vector<std::string>& known,
+                              const std::vector<std::string>& beside = {});
 
 /// Of a setting that is none of `known`: that answer, or near ones, or how to list them; no list.
-std::string unknown_setting(std::string_view name, const std::vector<std::string>& known);
+std::string unknown_setting(std::string_view name, const std::vector<std::string>& known,
+                            const std::vector<std::string>& beside = {});
 
 /// The same as answer_to_setting for a flag such as "--learning-rate", where the settings are not
 /// known yet: "--learning-rate is the setting <algorithm>.lr=<value> here". One with a dot is a

@@ -72,6 +72,64 @@ TEST(OtherNames, a_name_stands_for_what_the_algorithm_has) {
             "gamma is dreamer.horizon here (the discount is 1 - 1 / horizon)");
 }
 
+TEST(OtherNames, ends_are_shares_of_the_beginning_here) {
+  const std::vector<std::string> ppo{"ppo.lr_end", "ppo.clip_end", "ppo.entropy", "ppo.entropy_end",
+                                     "ppo.entropy_until"};
+  EXPECT_EQ(answer_to_setting("lr_final", ppo),
+            "lr_final is ppo.lr_end here (as a share of lr: 1e-4 of 3e-4 is 0.333)");
+  EXPECT_EQ(answer_to_setting("training.eps_clip_final", ppo),
+            "training.eps_clip_final is ppo.clip_end here (as a share of clip: 0.1 of 0.2 is 0.5)");
+  EXPECT_EQ(answer_to_setting("entropy_initial", ppo), "entropy_initial is ppo.entropy here");
+  EXPECT_EQ(answer_to_setting("entropy_final", ppo),
+            "entropy_final is ppo.entropy_end here (as a share of entropy: 0.001 of 0.1 is 0.01)");
+  EXPECT_EQ(answer_to_setting("entropy_decay_fraction", ppo),
+            "entropy_decay_fraction is ppo.entropy_until here (a share of the run)");
+}
+
+TEST(OtherNames, what_reports_name_is_answered) {
+  const std::vector<std::string> known{
+      "threads",         "train.eval_every",  "train.graph",
+      "train.precision", "train.opponents",   "train.rollout_memory",
+      "trace.every",     "env.max_steps",     "env.privileged",
+      "ppo.rollout",     "ppo.minibatch",     "ppo.network.value_head",
+      "tdmpc2.hidden.q", "tdmpc2.enc_layers", "ppo.network.popart_beta"};
+  const std::pair<const char*, const char*> answers[] = {
+      {"steps_per_env", "ppo.rollout"},
+      {"steps_per_episode", "env.max_steps"},
+      {"popart_beta_min", "ppo.network.popart_beta"},
+      {"value_head_type", "ppo.network.value_head"},
+      {"privileged_critic", "env.privileged"},
+      {"validation_interval", "train.eval_every"},
+      {"compile_mode", "train.graph"},
+      {"trainer.use_mixed_precision", "train.precision"},
+      {"vectorization", "threads"},
+      {"trainer.profiler.interval_epochs", "trace.every"},
+      {"trainer.cpu_offload", "train.rollout_memory"},
+      {"tdmpc2.hidden.q_function", "tdmpc2.hidden.q"},
+      {"num_enc_layers", "tdmpc2.enc_layers"},
+      {"tdmpc2.opponent", "train.opponents"}};
+  for (const auto& [theirs, ours] : answers)
+    EXPECT_TRUE(
+        answer_to_setting(theirs, known).starts_with(std::string(theirs) + " is " + ours + " here"))
+        << theirs << ": " << answer_to_setting(theirs, known);
+  for (const char* none : {"grad_scaler_enabled", "obs_dim", "action_dim"})
+    EXPECT_FALSE(answer_to_setting(none, known).empty()) << none;
+}
+
+TEST(OtherNames, a_batch_beside_a_minibatch_is_the_rollout) {
+  EXPECT_EQ(answer_to_setting("trainer.batch_size", kPpo),
+            "trainer.batch_size is ppo.minibatch here");
+  const std::vector<std::string> both{"trainer.batch_size", "trainer.minibatch_size"};
+  EXPECT_EQ(answer_to_setting(both[0], kPpo, both),
+            "trainer.batch_size is ppo.rollout here (in time steps: batch_size / env.count; "
+            "minibatch_size is the minibatch)");
+  EXPECT_EQ(answer_to_setting(both[1], kPpo, both), "trainer.minibatch_size is ppo.minibatch here");
+  EXPECT_EQ(answer_to_setting("batch_size", kPpo, both), "batch_size is ppo.minibatch here")
+      << "another section's";
+  EXPECT_EQ(answer_to_flag("--batch-size"),
+            "--batch-size is the setting <algorithm>.minibatch=<value> here");
+}
+
 TEST(OtherNames, flags_are_answered_with_the_setting_to_write) {
   EXPECT_EQ(answer_to_flag("--seed"), "--seed is the setting seed=<value> here");
   EXPECT_EQ(answer_to_flag("--learning-rate"),

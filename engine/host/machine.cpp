@@ -47,7 +47,8 @@ at::Device choose_device(const std::string& name, const SeenDevices& seen, std::
     return at::kCPU;
   }
   const auto unknown = [&] {
-    return Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + name + "'");
+    return Error("[device] must be auto, cpu, cuda or cuda:<index>, got '" + name + "'" +
+                 (name == "mps" ? "; nothing here runs on Apple's GPUs, device=cpu does" : ""));
   };
   at::Device device(at::kCPU);
   try {

@@ -36,6 +36,7 @@ TEST(Device, that_is_not_there_is_refused_with_those_that_are) {
   EXPECT_TRUE(contains(refused("cuda", {.cuda = 1, .device_code = false}), "no device code"));
   for (const char* wrong : {"gpu", "cuda:-1", "cuda:x", "mps", ""})
     EXPECT_TRUE(contains(refused(wrong, kTwo), "must be auto, cpu, cuda or cuda:<index>")) << wrong;
+  EXPECT_TRUE(contains(refused("mps", kNone), "Apple's GPUs, device=cpu does"));
 }
 
 TEST(Threads, are_taken_out_of_settings) {
