@@ -8,6 +8,8 @@
 #include <array>
 #include <cstring>
 #include <initializer_list>
+#include <string>
+#include <vector>
 
 #include "base/env/env.h"
 #include "base/picture/canvas.h"
@@ -76,8 +78,14 @@ struct Player {
 };
 
 inline EnvSpec spec(const Rules& rules, const Moves& used, int planes) {
+  const std::array<const char*, kMoves> all{"stay", "left", "up", "right", "down", "fire"};
+  std::vector<std::string> names(all.begin(), all.end());
+  if (rules.minimal_actions) {
+    names.clear();
+    for (int32_t k = 0; k < used.count; ++k) names.emplace_back(all[size_t(used.move[k])]);
+  }
   return {.observations = {{.name = "image", .dtype = DType::u8, .shape = {kSide, kSide, planes}}},
-          .action = {.heads = {rules.minimal_actions ? used.count : kMoves}},
+          .action = {.heads = {int64_t(names.size())}, .names = names},
           .max_steps = rules.max_steps};
 }
 

@@ -45,7 +45,7 @@ void Options::describe(OptionTable& t) {
   t.add("epochs", epochs, "passes over a rollout", {.min = 1, .max = 1000});
   t.add("lr", lr, "learning rate", {.min = 0, .max = 10});
   t.add("lr_end", lr_end, "learning rate behind the last update, as a share of lr", share);
-  t.add("gamma", gamma, "discount", share);
+  t.add("gamma", gamma, "discount", {.min = 0, .max = 1, .discount = true});
   t.add("lambda", lambda, "trace decay of GAE", share);
   t.add("clip", clip, "probability ratios are clipped to 1 +- this", {.min = 0, .max = 10});
   t.add("clip_end", clip_end, "clip behind the last update, as a share of clip", share);

@@ -105,7 +105,8 @@ void Options::describe(OptionTable& t) {
         {.min = 0, .max = 1e6});
   t.add("rho", rho, "weight of a step beside the one before it", share);
   t.add("tau", tau, "share of the way targets and the value scale go in an update", share);
-  t.add("discount", discount, "0: from the episode's length, between 0.95 and 0.995", share);
+  t.add("discount", discount, "0: from the episode's length, between 0.95 and 0.995",
+        {.min = 0, .max = 1, .discount = true});
   t.add("image_shift", image_shift,
         "images are moved at random by at most so much whenever they are encoded; 0: never",
         {.min = 0, .max = 32, .unit = "pixels"});

@@ -132,6 +132,11 @@ EnvEntry make_env_entry(const char* name) {
       return Own::idle(*static_cast<const Own*>(p), name);
     else return "";
   };
+  entry.judged_with = []([[maybe_unused]] const void* p) -> std::vector<std::string> {
+    if constexpr (requires(const Own& q) { Own::judged_with(q); })
+      return Own::judged_with(*static_cast<const Own*>(p));
+    else return {};
+  };
   entry.spec = [](const void* p) {
     EnvSpec shown = E::spec(*static_cast<const Own*>(p));
     if constexpr (!agents_by_settings<E>()) shown.agents = agents_of<E>();

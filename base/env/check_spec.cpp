@@ -45,6 +45,18 @@ void check_action(const ActionSpec& action, const std::string& where) {
                   std::to_string(action.low[i]) + " to " + std::to_string(action.high[i]));
   if (action.masked && !action.discrete())
     throw Error(where + "a mask is of categories; actions within bounds have none");
+  if (action.names.empty()) return;
+  if (int64_t(action.names.size()) != action.categories())
+    throw Error(where + "names are of each category or of none: expected " +
+                std::to_string(action.categories()) + ", got " +
+                std::to_string(action.names.size()));
+  for (int64_t head = 0; head < action.dims(); ++head) {
+    std::set<std::string> names;
+    for (int64_t k = 0; k < action.heads[size_t(head)]; ++k)
+      if (const std::string name = action.name(head, k); name.empty() || !names.insert(name).second)
+        throw Error(where + "categories of a head have names of their own, got '" + name +
+                    "' for category " + std::to_string(k));
+  }
 }
 
 }  // namespace

@@ -18,6 +18,12 @@ TEST(CheckSpec, takes_what_fits_together) {
   EnvSpec bounded = sound();
   bounded.action = {.low = {-1, 0}, .high = {1, 2}};
   check_spec(bounded, "maze");
+  EnvSpec named = sound();
+  named.action.names = {"a", "b", "a", "b", "c", "d", "e"};
+  check_spec(named, "maze");
+  EXPECT_EQ(named.action.name(0, 1), "b");
+  EXPECT_EQ(named.action.name(1, 4), "e");
+  EXPECT_EQ(sound().action.name(1, 4), "");
 }
 
 TEST(CheckSpec, names_environment_and_fault) {
@@ -43,6 +49,9 @@ TEST(CheckSpec, names_environment_and_fault) {
   expect("upper bounds", [](EnvSpec& s) { s.action = {.low = {1}, .high = {}}; });
   expect("mask is of categories",
          [](EnvSpec& s) { s.action = {.low = {0}, .high = {1}, .masked = true}; });
+  expect("expected 7, got 1", [](EnvSpec& s) { s.action.names = {"a"}; });
+  expect("got 'a' for category 2",
+         [](EnvSpec& s) { s.action.names = {"a", "b", "a", "b", "a", "d", "e"}; });
   expect("u8 of shape {31}", [](EnvSpec& s) {
     s.observations[0] = {.name = "window",
                          .dtype = DType::u8,

@@ -118,6 +118,9 @@ struct EnvEntry {
   /// Why the setting env.`name` changes nothing as the others are, in a few words; "": it may
   /// matter.
   std::string (*idle)(const void* params, std::string_view name);
+  /// Settings, name=value, that a policy is judged with instead of these where nobody gives them;
+  /// empty: it is judged where it learns.
+  std::vector<std::string> (*judged_with)(const void* params);
   EnvSpec (*spec)(const void* params);
   ImageView (*view)(const void* params);     ///< what is done to pictures; inactive: nothing
   size_t (*slot_bytes)(const void* params);  ///< multiple of 64

@@ -150,8 +150,9 @@ constexpr bool shows_images() {
 // E is an environment:
 //   Params   settings, trivially copyable, with `static void describe(OptionTable&, Params&)` and
 //            optionally `static void check(const Params&)` that throws Error on settings that
-//            contradict, `static std::string settle(Params&)`: EnvEntry::settle, and
-//            `static std::string idle(const Params&, std::string_view name)`: EnvEntry::idle
+//            contradict, `static std::string settle(Params&)`: EnvEntry::settle,
+//            `static std::string idle(const Params&, std::string_view name)`: EnvEntry::idle, and
+//            `static std::vector<std::string> judged_with(const Params&)`: EnvEntry::judged_with
 //   State    all an episode needs, trivially copyable
 //   spec     host: sizes and limits for these settings
 //   reset    a new episode; step: one transition (no auto-reset: the runner does it); observe: one

@@ -1,5 +1,9 @@
 #include "base/env/env_params.h"
 
+#include <algorithm>
+
+#include "base/core/split.h"
+
 namespace maglev {
 
 EnvParams::EnvParams(const EnvEntry& entry, const std::vector<std::string>& settings,
@@ -18,6 +22,23 @@ std::vector<std::string> env_settings(const OptionTable& table) {
     if (field.name.starts_with("env.") && field.name != "env.count")
       settings.push_back(field.name + "=" + field.plain());
   return settings;
+}
+
+Judging judging_of(const EnvEntry& entry, const void* params,
+                   const std::vector<std::string>& given) {
+  OptionTable table;
+  // only read by: a table is bound to what it could write to
+  entry.describe(table, const_cast<void*>(params));
+  Judging judging;
+  for (const std::string& setting : entry.judged_with(params)) {
+    const std::string name = name_part(setting);
+    if (std::ranges::any_of(given, [&](const auto& g) { return name_part(g) == "env." + name; }))
+      continue;
+    judging.settings.push_back("env." + setting);
+    judging.note += (judging.note.empty() ? "judged with env." : ", env.") + setting +
+                    " (as in training: env." + name + "=" + table.find(name)->plain() + ")";
+  }
+  return judging;
 }
 
 std::vector<std::string> file_settings(const EnvEntry& entry, const void* params) {

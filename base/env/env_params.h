@@ -34,6 +34,16 @@ class EnvParams {
 /// env.name=value of all settings of an environment in a run's table.
 std::vector<std::string> env_settings(const OptionTable& table);
 
+/// How a policy is judged otherwise than it learns.
+struct Judging {
+  std::vector<std::string> settings;  ///< env.name=value, besides those it learns with
+  std::string note;                   ///< a line for people; empty where there are none
+};
+/// In an environment that is as `params` say (EnvEntry::judged_with), of which `given`, env.name=value
+/// of who judges, stay.
+Judging judging_of(const EnvEntry& entry, const void* params,
+                   const std::vector<std::string>& given);
+
 /// env.name=value of the settings that are text, as `params` has them. Those name what an
 /// environment reads from files, which may have moved since a run was trained.
 std::vector<std::string> file_settings(const EnvEntry& entry, const void* params);

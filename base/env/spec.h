@@ -62,6 +62,8 @@ struct ActionSpec {
   std::vector<float> low = {}, high = {};  ///< continuous bounds, one entry a dimension
   bool masked =
       false;  ///< the environment says which categories are allowed; heads are concatenated
+  /// What people call each category, "up", heads one behind another; empty: by their numbers.
+  std::vector<std::string> names = {};
 
   bool discrete() const { return !heads.empty(); }
   /// Columns an action row has.
@@ -71,6 +73,12 @@ struct ActionSpec {
     int64_t n = 0;
     for (int64_t h : heads) n += h;
     return n;
+  }
+  /// The name of category k of a head; "" where categories have none.
+  std::string name(int64_t head, int64_t k) const {
+    if (names.empty()) return "";
+    for (int64_t h = 0; h < head; ++h) k += heads[size_t(h)];
+    return names[size_t(k)];
   }
 };
 

@@ -191,7 +191,34 @@ std::vector<std::string> Experiment::settle() {
                       ": it must be " + must);
     }
   }
+  settle_discounts(notes);
   return notes;
+}
+
+void Experiment::settle_discounts(std::vector<std::string>& notes) {
+  const Field* own = nullptr;
+  const std::string section = std::string(algo_->name) + ".";
+  for (const Field& field : table_.fields())
+    if (field.rule.discount && field.name.starts_with(section)) own = &field;
+  // 0 is chosen by what is learned from
+  if (!own || own->plain() == "0") return;
+  const std::string theirs = own->name + "=" + own->plain();
+  constexpr std::string_view kEnv = "env.";
+  for (const Field& field : table_.fields()) {
+    if (!field.rule.discount || !field.name.starts_with(kEnv)) continue;
+    const std::string was = field.plain();
+    if (was == own->plain() ||
+        !env_->idle(env_params_.data(), field.name.substr(kEnv.size())).empty())
+      continue;
+    if (field.origin < Origin::file) {
+      notes.push_back(field.name + " is " + own->plain() + " here and not " + was + ", as " +
+                      theirs);
+      table_.set(field.name, own->plain(), "settings", field.origin);
+    } else {
+      notes.push_back(field.name + "=" + was + " is another discount than " + theirs +
+                      ": what the rewards are shaped by may change what is best");
+    }
+  }
 }
 
 EnvSpec Experiment::spec() const {

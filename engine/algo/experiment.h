@@ -100,7 +100,8 @@ class Experiment {
   /// or where none has configs/<algo>/any.yaml so. Returns the path of what was loaded or "".
   std::string load_proven(const std::vector<std::string>& folders);
   /// Settings that nobody gave, built-in or proven, give way where they cannot hold beside those
-  /// that were given: they become the nearest value that can. Returns a line for people for each.
+  /// that were given: they become the nearest value that can; a discount of the environment's becomes
+  /// the algorithm's. Returns a line for people for each, and for such a discount that is another.
   /// Throws SettingError where what was given contradicts itself.
   std::vector<std::string> settle();
 
@@ -124,6 +125,9 @@ class Experiment {
   TraceOptions trace;
 
  private:
+  /// settle() of the environment's discounts.
+  void settle_discounts(std::vector<std::string>& notes);
+
   const AlgoEntry* algo_;
   const EnvEntry* env_;
   std::vector<std::max_align_t> env_params_;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <tuple>
 
 #include <gtest/gtest.h>
@@ -78,6 +79,31 @@ TEST(Experiment, a_default_gives_way_too) {
   EXPECT_EQ(experiment.settle().size(), 2u);
   EXPECT_EQ(experiment.table().find("tdmpc2.elites")->text(), "10");
   EXPECT_EQ(experiment.table().find("tdmpc2.policy_trajectories")->text(), "9");
+}
+
+TEST(Experiment, a_potential_is_shaped_by_the_discount_that_is_learned_with) {
+  const auto settled = [](std::vector<std::string> words) {
+    auto experiment = std::make_unique<Experiment>("ppo", "goodhart");
+    words.push_back("ppo.gamma=0.9");
+    for (const std::string& word : words) experiment->table().override_with(word);
+    auto notes = experiment->settle();
+    return std::pair(experiment->table().find("env.shaping_gamma")->plain(), notes);
+  };
+  using Notes = std::vector<std::string>;
+  EXPECT_EQ(settled({"env.mode=ground_truth_handhold"}),
+            std::pair(std::string("0.9"),
+                      Notes{"env.shaping_gamma is 0.9 here and not 0.99, as ppo.gamma=0.9"}));
+  EXPECT_EQ(settled({"env.mode=ground_truth_handhold", "env.shaping_gamma=0.95"}),
+            std::pair(std::string("0.95"),
+                      Notes{"env.shaping_gamma=0.95 is another discount than ppo.gamma=0.9: what "
+                            "the rewards are shaped by may change what is best"}));
+  EXPECT_EQ(settled({"env.mode=ground_truth_handhold", "env.shaping_gamma=0.9"}).second, Notes{});
+  // nothing is shaped
+  EXPECT_EQ(settled({"env.mode=proxy"}), std::pair(std::string("0.99"), Notes{}));
+  // a discount that is chosen by the length of episodes is none yet
+  Experiment planner("tdmpc2", "pendulum");
+  EXPECT_TRUE(planner.table().find("tdmpc2.discount")->rule.discount);
+  EXPECT_TRUE(planner.settle().empty());
 }
 
 TEST(Experiment, what_was_given_is_refused_where_it_contradicts_itself) {

@@ -283,6 +283,7 @@ void RunDir::write_status(RunStatus s) const {
                    {"bound_by", s.bound_by}};
   if (std::isfinite(s.return_mean)) json["return_mean"] = s.return_mean;
   if (!s.plugins.empty()) json["plugins"] = s.plugins;
+  if (!s.labels.empty()) json["labels"] = s.labels;
   write_atomic(path_ + "/run.json",
                json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
@@ -393,7 +394,8 @@ RunStatus read_status(const std::string& run) {
          .message = json.at("message"),
          .bound_by = json.value("bound_by", ""),
          .env_title = json.value("env_title", json.at("env").get<std::string>()),
-         .plugins = json.value("plugins", "")};
+         .plugins = json.value("plugins", ""),
+         .labels = json.value("labels", std::map<std::string, std::string>())};
   } catch (const OrderedJson::exception&) {
     throw Error("[" + path +
                 "] is not the status of a run; it is written anew when the run is continued");

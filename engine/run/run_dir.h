@@ -38,6 +38,8 @@ struct RunStatus {
   /// where an earlier version did not say.
   std::string env_title = {};
   std::string plugins = {};  ///< MAGLEV_PLUGINS of the program that trains it
+  /// What metrics are of, for people, where their names do not say: "actions/3" is of "up".
+  std::map<std::string, std::string> labels = {};
 };
 
 /// What reproduce.md tells; what is empty is left out. Machine facts are added by write_reproduce.

@@ -93,6 +93,16 @@ TEST_F(Runs, an_environments_title_is_kept_and_is_its_name_where_nobody_said) {
   EXPECT_EQ(read_status(run.path()).env_title, "cartpole");
 }
 
+TEST_F(Runs, what_metrics_are_of_is_kept) {
+  RunDir run = create("x");
+  run.write_status(status("running", 1e9));
+  EXPECT_TRUE(read_status(run.path()).labels.empty());
+  RunStatus labelled = status("running", 1e9);
+  labelled.labels = {{"actions/0", "left"}, {"actions/1", "right"}};
+  run.write_status(labelled);
+  EXPECT_EQ(read_status(run.path()).labels, labelled.labels);
+}
+
 TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost) {
   { create("x").write_config("seed: 1\n"); }
   std::string error = error_of([&] { create("x"); });

@@ -1,5 +1,7 @@
 #include "engine/train/action_shares.h"
 
+#include <algorithm>
+
 #include <ATen/ATen.h>
 
 #include "kernels/action_counts/action_counts.h"
@@ -13,6 +15,14 @@ ActionShares::ActionShares(const ActionSpec& action) : heads_(action.heads) {
     for (int64_t k = 0; k < heads_[head]; ++k)
       names_.push_back("actions/" + (heads_.size() > 1 ? std::to_string(head) + "/" : "") +
                        std::to_string(k));
+}
+
+std::map<std::string, std::string> ActionShares::labels(const ActionSpec& action) {
+  std::map<std::string, std::string> labels;
+  const ActionShares shares(action);
+  for (size_t i = 0; i < std::min(shares.names_.size(), action.names.size()); ++i)
+    labels[shares.names_[i]] = action.names[i];
+  return labels;
 }
 
 const at::Tensor& ActionShares::sums(Metrics& metrics) {

@@ -3,6 +3,7 @@
 // `actions/<head>/<category>` where there are several heads: whatever the algorithm, counted where
 // the collected steps lie.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class ActionShares {
 
   /// Empty: nothing is counted.
   const std::vector<std::string>& names() const { return names_; }
+  /// What people call the category of each, by these names; empty where categories have none.
+  static std::map<std::string, std::string> labels(const ActionSpec& action);
 
  private:
   /// Where the sums of the figures stand, [2, categories].

@@ -21,6 +21,15 @@ TEST(ActionShares, are_named_by_head_and_category_and_are_not_too_many) {
   EXPECT_TRUE(ActionShares({.low = {-1}, .high = {1}}).names().empty());
 }
 
+TEST(ActionShares, are_called_as_the_environment_calls_its_actions) {
+  using Labels = std::map<std::string, std::string>;
+  EXPECT_EQ(ActionShares::labels({.heads = {2}}), Labels());
+  EXPECT_EQ(
+      ActionShares::labels({.heads = {2, 2}, .names = {"a", "b", "c", "d"}}),
+      (Labels{
+          {"actions/0/0", "a"}, {"actions/0/1", "b"}, {"actions/1/0", "c"}, {"actions/1/1", "d"}}));
+}
+
 // what was collected, counted one by one
 TEST(ActionShares, of_a_row_are_those_of_the_actions_since_the_last) {
   claim_threads();

@@ -33,12 +33,20 @@ std::vector<std::string> eval_settings(const std::string& text) {
   return settings;
 }
 
-// the run's environment with what train.eval_env says otherwise
-std::unique_ptr<EnvParams> differing_env(const Experiment& experiment) {
+// the run's environment with what train.eval_env says otherwise, besides `more`
+std::unique_ptr<EnvParams> differing_env(const Experiment& experiment,
+                                         const std::vector<std::string>& more = {}) {
   std::vector<std::string> settings = env_settings(experiment.table());
   for (std::string& setting : eval_settings(experiment.run.eval_env))
     settings.push_back(std::move(setting));
+  settings.insert(settings.end(), more.begin(), more.end());
   return std::make_unique<EnvParams>(experiment.env(), settings, kWhere);
+}
+
+// what the environment itself wants otherwise where checkpoints are judged
+Judging judging_in(const Experiment& experiment) {
+  return judging_of(experiment.env(), differing_env(experiment)->get(),
+                    eval_settings(experiment.run.eval_env));
 }
 
 // the mean over the results of all rivals
@@ -52,7 +60,7 @@ double mean(const std::vector<EvalResult>& results, double EvalResult::*figure) 
 
 std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
   const EnvEntry& env = experiment.env();
-  auto params = differing_env(experiment);
+  auto params = differing_env(experiment, judging_in(experiment).settings);
   // what it reads is there
   env.asset_bytes(params->get());
   if (!same_columns(experiment.spec(), env.spec(params->get())))
@@ -60,6 +68,11 @@ std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment) {
                 " changes the environment's observations or actions, and a policy is of those it "
                 "was trained on; leave out the setting that does");
   return params;
+}
+
+std::string evaluation_note(const Experiment& experiment) {
+  const std::string note = judging_in(experiment).note;
+  return note.empty() ? "" : "checkpoints are " + note;
 }
 
 std::string lasting_eval_env(const Experiment& experiment) {

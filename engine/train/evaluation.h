@@ -19,10 +19,13 @@
 
 namespace maglev {
 
-/// Where a run's checkpoints are judged: its environment's settings, and those of train.eval_env in
-/// their place. Throws Error on names there are none of, on wrong values, and on settings that
+/// Where a run's checkpoints are judged: its environment's settings, those of train.eval_env in
+/// their place, and what it is judged with where neither says (judging_of). Throws Error on names there are none of, on wrong values, and on settings that
 /// change what is seen or done.
 std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment);
+/// A line for people where the environment is judged otherwise than a run learns in it
+/// (EnvEntry::judged_with); else empty. Throws Error as evaluation_env.
+std::string evaluation_note(const Experiment& experiment);
 /// train.eval_env with what it names as from everywhere (EnvEntry::settle). Throws Error.
 std::string lasting_eval_env(const Experiment& experiment);
 

@@ -25,6 +25,22 @@ TEST(Evaluation, has_the_settings_of_training_but_for_its_own) {
   EXPECT_EQ(judged_in({"env.max_steps=77"})->table().find("env.max_steps")->plain(), "77");
 }
 
+TEST(Evaluation, of_frozen_energy_is_with_live_energy_unless_that_is_given) {
+  const auto energy = [](const std::vector<std::string>& settings) {
+    return judged_in(settings)->table().find("env.energy")->plain();
+  };
+  EXPECT_EQ(energy({"env.mode=proxy"}), "live");
+  EXPECT_EQ(energy({"env.energy=frozen"}), "live");
+  EXPECT_EQ(energy({"env.mode=proxy", "train.eval_env=energy=by_mode"}), "by_mode");
+  EXPECT_EQ(energy({"env.mode=proxy_mortal"}), "by_mode") << "it is live";
+  EXPECT_EQ(energy({"env.mode=proxy", "train.eval_env=mode=ground_truth"}), "by_mode");
+  Experiment experiment("ppo", "goodhart");
+  EXPECT_EQ(evaluation_note(experiment), "");
+  experiment.table().override_with("env.mode=proxy");
+  EXPECT_EQ(evaluation_note(experiment),
+            "checkpoints are judged with env.energy=live (as in training: env.energy=by_mode)");
+}
+
 TEST(Evaluation, takes_settings_as_a_file_lists_them_and_as_eval_takes_them) {
   Experiment experiment("ppo", "goodhart");
   experiment.table().load_text("train: {eval_env: [env.max_steps=5, view=5]}", "mine.yaml");

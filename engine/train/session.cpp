@@ -26,6 +26,7 @@
 #include "engine/host/build_text.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/env_title.h"
+#include "engine/train/action_shares.h"
 #include "engine/train/first_update.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/recorded_run.h"
@@ -164,7 +165,8 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
              .total_steps = options().steps,
              .started = double(std::time(nullptr)),
              .env_title = env_title(experiment),
-             .plugins = plugins_named()};
+             .plugins = plugins_named(),
+             .labels = ActionShares::labels(experiment.spec().action)};
   if (resumed_at >= 0) {
     try {
       status_.started = read_status(dir.path()).started;

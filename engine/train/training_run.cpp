@@ -199,6 +199,8 @@ RunOutcome begin_run(Experiment& experiment, const RunRequest& request) {
     for (const std::string& note : dataset_notes(experiment.run, experiment.env().name))
       session.say(note);
     for (const std::string& note : IdleSettings(experiment, placement).notes()) session.say(note);
+    if (experiment.run.eval_every > 0)
+      if (const std::string note = evaluation_note(experiment); !note.empty()) session.say(note);
     if (const std::string few = few_rows_note(experiment, placement); !few.empty())
       session.say(few);
     if (const std::string why = why_no_update(experiment, placement); !why.empty())

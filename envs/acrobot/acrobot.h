@@ -41,7 +41,7 @@ struct Acrobot {
 
   static EnvSpec spec(const Params& p) {
     return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {6}}},
-            .action = {.heads = {3}},
+            .action = {.heads = {3}, .names = {"torque -1", "no torque", "torque +1"}},
             .max_steps = p.max_steps,
             .solved_at = -100};
   }

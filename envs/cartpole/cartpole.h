@@ -37,7 +37,7 @@ struct Cartpole {
   static EnvSpec spec(const Params& p) {
     return {
         .observations = {{.name = "vector", .dtype = DType::f32, .shape = {p.velocities ? 4 : 2}}},
-        .action = {.heads = {2}},
+        .action = {.heads = {2}, .names = {"push left", "push right"}},
         .max_steps = p.max_steps,
         .solved_at = p.sutton_barto_reward ? 0. : 475.};
   }

@@ -38,7 +38,10 @@ struct Foundry {
                                     .channels = foundry::kChannels,
                                     .policy = foundry::palette()}},
                          {.name = "vector", .dtype = DType::f32, .shape = {foundry::kNumbers}}},
-        .action = {.heads = {foundry::kActions}, .masked = true},
+        .action = {.heads = {foundry::kActions},
+                   .masked = true,
+                   .names = {"stay", "north", "east", "south", "west", "attack", "give", "signal 0",
+                             "signal 1", "signal 2", "signal 3"}},
         .max_steps = p.max_steps,
         .events = {"hearts", "batteries", "ore", "lasers", "armors", "hits", "blocked", "gifts"}};
   }

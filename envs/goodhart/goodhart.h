@@ -12,6 +12,8 @@
 #include <cmath>
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/core/error.h"
 #include "base/env/env.h"
@@ -100,10 +102,25 @@ struct Goodhart {
             {.min = -100, .max = 100});
       t.add("handhold_death", p.handhold_death, "shaped reward of death",
             {.min = -100, .max = 100});
-      t.add("shaping_gamma", p.shaping_gamma, "discount of the potential", {.min = 0, .max = 1});
+      t.add("shaping_gamma", p.shaping_gamma,
+            "discount of the potential; nobody gives it: the algorithm's own",
+            {.min = 0, .max = 1, .discount = true});
       t.add("shaping_scale", p.shaping_scale, "potential is scale / (distance to food + offset)",
             {.min = 0, .max = 100});
       t.add("shaping_offset", p.shaping_offset, "see shaping_scale", {.min = 1e-3, .max = 100});
+    }
+
+    static std::string idle(const Params& p, std::string_view name) {
+      const bool shapes = name.starts_with("shaping_") || name.starts_with("handhold_");
+      return shapes && p.mode != Mode::handhold ? "it is of env.mode=ground_truth_handhold" : "";
+    }
+
+    MAGLEV_HD bool live() const {
+      return energy == Energy::live || (energy == Energy::by_mode && mode != Mode::proxy);
+    }
+    /// What a policy does to its energy shows where that is live.
+    static std::vector<std::string> judged_with(const Params& p) {
+      return p.live() ? std::vector<std::string>{} : std::vector<std::string>{"energy=live"};
     }
 
     static void check(const Params& p) {
@@ -195,7 +212,7 @@ struct Goodhart {
       spec.observations.push_back(
           {.name = "density", .dtype = DType::f32, .shape = {2}, .audience = Audience::critic});
     const int64_t moves = 2 * p.max_move + 1;
-    spec.action = {.heads = {moves * moves - 1}};
+    spec.action = {.heads = {moves * moves - 1}, .names = move_names(p.max_move)};
     spec.max_steps = p.max_steps;
     spec.events = {"food", "poison", "deaths", "energy"};
     return spec;
@@ -258,8 +275,7 @@ struct Goodhart {
     s.y = PackedTorus::wrap(s.y + k % side - p.max_move, p.height);
 
     const uint32_t cell = world.get({s.x, s.y});
-    const bool live =
-        p.energy == Energy::live || (p.energy == Energy::by_mode && p.mode != Mode::proxy);
+    const bool live = p.live();
     float gained = -p.move_cost;
     if (live) s.energy -= p.move_cost;
     if (cell != kEmpty) {
@@ -345,6 +361,23 @@ struct Goodhart {
   }
 
  private:
+  /// "up left", or "up 2 left" of farther ones, in the order of step().
+  static std::vector<std::string> move_names(int32_t max_move) {
+    const auto part = [&](int32_t cells, const char* less, const char* more) -> std::string {
+      if (cells == 0) return "";
+      const int32_t far = cells < 0 ? -cells : cells;
+      return (cells < 0 ? less : more) + (far > 1 ? " " + std::to_string(far) : std::string());
+    };
+    std::vector<std::string> names;
+    for (int32_t dx = -max_move; dx <= max_move; ++dx)
+      for (int32_t dy = -max_move; dy <= max_move; ++dy) {
+        if (dx == 0 && dy == 0) continue;
+        const std::string upright = part(dy, "up", "down"), across = part(dx, "left", "right");
+        names.push_back(upright + (dx && dy ? " " : "") + across);
+      }
+    return names;
+  }
+
   static goodhart::StoredWindow seen_by(const BotTurn& turn) {
     return {reinterpret_cast<const uint8_t*>(turn.obs[0]),
             static_cast<const Params*>(turn.params)->view};

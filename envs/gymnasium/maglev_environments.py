@@ -81,6 +81,7 @@ class Environments:
             "low": self.actions.low,
             "high": self.actions.high,
             "masked": self.masked,
+            "names": self.action_names(env),
             "render_fps": frames_per_second(env),
             "agents": len(self.agents),
             "ends_apart": self.ends_apart,
@@ -102,6 +103,12 @@ class Environments:
         expect_dict(info)
         self.masked = len(self.actions.heads) == 1 and "action_mask" in info
         return env
+
+    def action_names(self, env):
+        """As Atari's games tell them; elsewhere none."""
+        meanings = getattr(getattr(env, "unwrapped", env), "get_action_meanings", list)
+        names = [str(name) for name in meanings()]
+        return names if self.actions.heads == [len(set(names))] == [len(names)] else []
 
     def limits(self, made, env):
         return {"max_steps": env.spec.max_episode_steps, "solved_at": finite(env.spec.reward_threshold)}

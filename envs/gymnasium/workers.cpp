@@ -139,7 +139,8 @@ EnvSpec spec_of(const Json& told, const Made& made) {
   spec.action = {.heads = told["heads"].get<std::vector<int64_t>>(),
                  .low = told["low"].get<std::vector<float>>(),
                  .high = told["high"].get<std::vector<float>>(),
-                 .masked = told["masked"].get<bool>()};
+                 .masked = told["masked"].get<bool>(),
+                 .names = told["names"].get<std::vector<std::string>>()};
   spec.max_steps = told["max_steps"].get<int64_t>();
   spec.agents = told["agents"].get<int>();
   if (told["solved_at"].is_number()) spec.solved_at = told["solved_at"].get<double>();

@@ -110,8 +110,9 @@ struct Kg {
       t.add("potential_scale", p.potential_scale,
             "the potential is this times the mean log-probability of the goal's ground atoms",
             {.min = 0, .max = 100});
-      t.add("potential_gamma", p.potential_gamma, "discount of the potential: the algorithm's own",
-            {.min = 0, .max = 1});
+      t.add("potential_gamma", p.potential_gamma,
+            "discount of the potential; nobody gives it: the algorithm's own",
+            {.min = 0, .max = 1, .discount = true});
     }
 
     static std::string idle(const Params& p, std::string_view name) {

@@ -33,7 +33,7 @@ struct MountainCar {
 
   static EnvSpec spec(const Params& p) {
     return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {2}}},
-            .action = {.heads = {3}},
+            .action = {.heads = {3}, .names = {"push left", "coast", "push right"}},
             .max_steps = p.max_steps,
             .solved_at = -110};
   }

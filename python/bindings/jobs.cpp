@@ -99,7 +99,11 @@ EvalResult evaluate(const EvaluateRequest& request, const FunctionPlayer::Act& f
   settings.insert(settings.end(), request.settings.begin(), request.settings.end());
   GivenSettings given = sorted_settings("evaluate", settings, {request.player});
   given.temperature = request.temperature;
-  const OpenGame open(find_env(environment), given, kMostEvalEnvs);
+  const EnvEntry& entry = find_env(environment);
+  for (std::string& setting :
+       judging_of(entry, EnvParams(entry, given.env).get(), request.settings).settings)
+    given.env.push_back(std::move(setting));
+  const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
   std::unique_ptr<Player> player, rival;
   if (function && request.temperature != 1)

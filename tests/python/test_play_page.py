@@ -272,6 +272,8 @@ def test_the_page_shows_what_the_policy_makes_of_it(browser, runs):
         browser.press("Home")
         assert browser.run("document.querySelectorAll('#bars li').length") == 8
         assert browser.run("document.querySelectorAll('#bars .taken').length") == 1
+        bars = browser.run("[...document.querySelectorAll('#bars li')].map((bar) => bar.innerText.split(':')[0])")
+        assert bars[:4] == ["0 up left", "1 left", "2 down left", "3 up"]
         browser.wait("document.querySelector('#value canvas') !== null")
         seen = browser.run("[...document.querySelectorAll('#inputs canvas')].map((c) => [c.width, c.height, c.getAttribute('aria-label')])")
         assert [size[:2] for size in seen] == [[7, 7], [7, 7]] and "what mattered" in seen[1][2]

@@ -294,6 +294,9 @@ def test_evaluations_say_what_the_environment_counts(engine, tmp_path):
     assert figure["energy"] == pytest.approx(figure["food"] - 2 * figure["poison"] - 10, abs=1e-3)
     assert figure["deaths"] >= 0
     assert row["eval/food_per_episode"] == pytest.approx(figure["food"] * row["eval/length_mean"] / 1000)
+    assert "checkpoints are judged" not in done.stdout + done.stderr, "that mode's energy is live"
+    done = engine("train", "ppo", "goodhart", *small, "env.mode=proxy", *evaluated[:2], "threads=1", "--out", tmp_path / "frozen")
+    assert "checkpoints are judged with env.energy=live (as in training: env.energy=by_mode)" in (tmp_path / "frozen/log.txt").read_text()
 
 
 def test_a_killed_evaluation_is_made_up_for(engine, tmp_path):

@@ -47,6 +47,7 @@ def test_a_real_run_is_served(trained):
     with watching(trained.parent, "--port", "0") as url:
         (run,) = get(url, "/api/runs")["runs"]
         assert run["name"] == "real" and run["state"] == "finished" and run["env"] == "cartpole"
+        assert run["labels"] == {"actions/0": "push left", "actions/1": "push right"}
         assert get(url, "/api/settings", run="real")["settings"]["ppo.epochs"].isdigit()
         curves = get(url, "/api/curves", run="real", points=100)
         rows = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()]
@@ -184,11 +185,20 @@ def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
         assert {"loss/entropy", "loss/explained_variance", "events/food_per_1k", "steps_per_second"} <= set(charts(browser))
         actions = "[...document.querySelectorAll('#panels h2')].find((title) => title.innerText === 'Actions').closest('details')"
         assert browser.run(f"[...{actions}.querySelectorAll('.panel')].map((p) => p.dataset.column)") == ["actions/0", "actions/1"]
+        titles = f"[...{actions}.querySelectorAll('h3')].map((title) => title.textContent.trim())"
+        assert browser.run(titles) == ["actions/0", "actions/1"], "a run that does not say what they are"
         legend = browser.run("[...document.querySelectorAll('#legend li')].map((e) => e.textContent)")
         assert legend == ["fast", "slow/seed-* (3 seeds)"]
         settings = browser.run("document.querySelector('#settings table').innerText")
         assert "ppo.lr" in settings and "seed" in settings and "epochs" not in settings
         assert "learn 45 %" in browser.run("document.querySelector('#time-shares').innerText")
+        # a run that says what its actions are, by itself
+        status = json.loads((tmp_path / "runs/fast/run.json").read_text())
+        (tmp_path / "runs/fast/run.json").write_text(json.dumps(status | {"labels": {"actions/0": "push left", "actions/1": "push right"}}))
+        browser.open(f"{url}#run=fast")
+        browser.wait(f"document.querySelector('#panels h2') && {titles}.join() === 'actions/0 push left,actions/1 push right'")
+        browser.open(url)
+        browser.wait(drawn("return_mean"))
         # apart, over time, smoothed
         browser.run("document.querySelector('#group').click()")
         assert browser.run("document.querySelectorAll('#legend li').length") == 4

@@ -72,6 +72,27 @@ std::string actions_text(const ActionSpec& action) {
   return dims + " from [" + joined(action.low) + "] to [" + joined(action.high) + "]";
 }
 
+// what stands below a heading of print_one
+const std::string kIndent(15, ' ');
+
+// "0 up left, 1 left", in as many lines as they take
+std::string action_names_text(const ActionSpec& action) {
+  constexpr size_t kWidth = 78;
+  std::string text;
+  for (int64_t head = 0; head < action.dims(); ++head) {
+    std::string line = action.dims() > 1 ? "choice " + std::to_string(head) + ":" : "";
+    const int64_t n = action.heads[size_t(head)];
+    for (int64_t k = 0; k < n; ++k) {
+      const std::string word =
+          std::to_string(k) + " " + action.name(head, k) + (k + 1 < n ? "," : "");
+      if (line.size() + word.size() > kWidth) text += kIndent + line + "\n", line.clear();
+      line += (line.empty() ? "" : " ") + word;
+    }
+    text += kIndent + line + "\n";
+  }
+  return text;
+}
+
 std::string limit_text(const EnvSpec& spec) {
   return spec.max_steps > 0 ? std::to_string(spec.max_steps) : "none";
 }
@@ -110,6 +131,7 @@ void print_one(const EnvEntry& entry, const std::vector<std::string>& settings) 
   for (const ObsColumn& column : spec.observations)
     text += "  observation  " + full_column_text(column) + "\n";
   text += "  actions      " + actions_text(spec.action) + "\n";
+  if (!spec.action.names.empty()) text += action_names_text(spec.action);
   text += "  agents       " + std::to_string(spec.agents) +
           (spec.ends_apart ? ", which may end apart" : "") + "\n";
   text += "  limit        " + limit_text(spec) + (spec.max_steps > 0 ? " steps" : "") + "\n";

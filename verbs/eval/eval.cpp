@@ -17,6 +17,7 @@
 #include "base/core/split.h"
 #include "base/core/terminal.h"
 #include "base/core/words.h"
+#include "base/env/env_params.h"
 #include "base/trace/span.h"
 #include "engine/host/machine.h"
 #include "engine/play/evaluate.h"
@@ -255,6 +256,12 @@ nlohmann::json asked_of(const EvalRequest& request) {
   return asked;
 }
 
+std::vector<std::string> appended(std::vector<std::string> settings,
+                                  const std::vector<std::string>& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+
 /// Those in which it was judged, where there are any: threads change nothing of what is found.
 void add_settings(nlohmann::json& report, std::vector<std::string> settings) {
   take_threads(settings);
@@ -360,6 +367,9 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   print_notes(run_notes(folder, traced.settings()));
   auto judged = experiment_of(folder);
   for (const auto& setting : given.env) judged->table().override_with(setting);
+  const Judging judging = judging_of(judged->env(), judged->env_params(), given.env);
+  for (const auto& setting : judging.settings) judged->table().override_with(setting);
+  if (!judging.note.empty()) print_notes({judging.note});
   std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
   std::ranges::remove_copy_if(traced.settings(), std::back_inserter(own),
                               [](const auto& s) { return s.starts_with("env."); });
@@ -372,7 +382,7 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   nlohmann::json report = {
       {"run", folder}, {"checkpoint", run.checkpoint()}, {"step", run.identity().step}};
   report["asked"] = asked_of(request);
-  add_settings(report, traced.settings());
+  add_settings(report, appended(traced.settings(), judging.settings));
   const auto share = arguments.number_above("--quantile", 0, 1);
   const auto base_folder = arguments.value("--base");
   if (share) report["quantile"] = *share, report["base"] = *base_folder;
@@ -467,7 +477,10 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
   if (arguments.has("--overwrite") && !arguments.has("--trace"))
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
-  const GivenSettings given = sorted_settings("eval", traced.settings(), {name});
+  GivenSettings given = sorted_settings("eval", traced.settings(), {name});
+  const Judging judging = judging_of(entry, EnvParams(entry, given.env).get(), traced.settings());
+  given.env = appended(std::move(given.env), judging.settings);
+  if (!judging.note.empty()) print_notes({judging.note});
   const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
   print_notes(idle_notes(name, given.acting));
@@ -488,7 +501,7 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
       all.push_back({name_of(mode), make_player(name, game_at(temperature), mode), temperature});
     }
   nlohmann::json report = {{"environment", entry.name}, {"player", name}};
-  add_settings(report, traced.settings());
+  add_settings(report, appended(traced.settings(), judging.settings));
   const EvalResults results = judge(all, game, request);
   report["results"] = results.rows;
   if (arguments.has("--json")) print(report.dump(2) + "\n");

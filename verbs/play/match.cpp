@@ -172,8 +172,11 @@ std::string Match::last_step() const {
   const Batch& batch = store_->batch();
   std::string text = "step " + std::to_string(steps_) + "  action";
   const at::Tensor action = batch.action[0][0].to(at::kFloat);
-  for (int64_t d = 0; d < action.size(0); ++d)
-    text += " " + number(action.const_data_ptr<float>()[d]);
+  for (int64_t d = 0; d < action.size(0); ++d) {
+    const float taken = action.const_data_ptr<float>()[d];
+    text += " " + number(taken);
+    if (!spec_.action.names.empty()) text += " (" + spec_.action.name(d, int64_t(taken)) + ")";
+  }
   text += "  reward " + number(batch.reward.const_data_ptr<float>()[0]) + "  sees";
   for (size_t c = 0; c < spec_.observations.size(); ++c) {
     const at::Tensor& column = batch.obs[c];

@@ -115,6 +115,10 @@ Request request_of(const Arguments& arguments) {
   settings.insert(settings.end(), arguments.settings().begin(), arguments.settings().end());
   request.names.insert(request.names.end(), words.begin() + 1, words.end());
   request.settings = sorted_settings("play", settings, request.names);
+  const Judging judging = judging_of(
+      *request.env, EnvParams(*request.env, request.settings.env).get(), arguments.settings());
+  for (const std::string& setting : judging.settings) request.settings.env.push_back(setting);
+  if (!judging.note.empty()) print_notes({judging.note});
   // who plays twice is spoken of once
   const std::set<std::string> names(request.names.begin(), request.names.end());
   for (const std::string& name : names)

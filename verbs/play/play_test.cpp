@@ -51,6 +51,15 @@ TEST(Play, plays_the_same_match_from_the_same_seed) {
   EXPECT_NE(play(3), play(4));
 }
 
+TEST(Play, a_step_is_told_by_the_name_of_its_action) {
+  Match match(find_env("cartpole"), {}, {"random"}, nullptr, ActMode::sample, 1);
+  match.step();
+  const std::string step = match.last_step();
+  EXPECT_TRUE(step.starts_with("step 1  action 0 (push left)  reward") ||
+              step.starts_with("step 1  action 1 (push right)  reward"))
+      << step;
+}
+
 TEST(Play, tells_what_a_player_remembered_before_a_step_and_behind_it) {
   Match match(find_env("hockey_duel"), {}, {"weak", "random"}, nullptr, ActMode::mean, 2);
   at::Tensor left;

@@ -157,9 +157,12 @@ std::string PlaySessions::about_json(const GameKey& key) {
   std::string players;
   for (const auto& player : match.players())
     players += (players.empty() ? "" : ",") + json_quoted(player->name());
+  std::string names;
+  for (const std::string& name : action.names)
+    names += (names.empty() ? "" : ",") + json_quoted(name);
   return "{\"env\":" + json_quoted(match.entry().name) + ",\"players\":[" + players +
-         "],\"heads\":" + numbers_json(action.heads) + ",\"low\":" + numbers_json(action.low) +
-         ",\"high\":" + numbers_json(action.high) +
+         "],\"heads\":" + numbers_json(action.heads) + ",\"names\":[" + names +
+         "],\"low\":" + numbers_json(action.low) + ",\"high\":" + numbers_json(action.high) +
          ",\"fps\":" + std::to_string(std::lround(match.spec().render_fps)) +
          ",\"seed\":" + std::to_string(key.seed) +
          ",\"actions\":" + json_quoted(names_of(ActMode{})[size_t(key.mode)]) + "}";

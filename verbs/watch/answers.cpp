@@ -83,7 +83,8 @@ std::string runs_json(const std::vector<RunRow>& rows) {
                     {"started", row.status.started},
                     {"updated", row.status.updated},
                     {"message", row.status.message},
-                    {"bound_by", row.status.bound_by}});
+                    {"bound_by", row.status.bound_by},
+                    {"labels", row.status.labels}});
   return PageJson{{"runs", std::move(runs)}}.dump(-1, ' ', false,
                                                   PageJson::error_handler_t::replace);
 }

@@ -18,7 +18,7 @@
 namespace maglev::verbs::watch {
 
 /// {"runs": [{"name", "algo", "env", "state", "steps", "total_steps", "return_mean", "started",
-/// "updated", "message"}]}
+/// "updated", "message", "bound_by", "labels": {"actions/3": "up"}}]}
 std::string runs_json(const std::vector<RunRow>& rows);
 
 /// {"settings": {"ppo.lr": "0.0003"}}. Throws Error where config.yaml is none.

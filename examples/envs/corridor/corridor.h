@@ -44,7 +44,7 @@ struct Corridor {
   // What is seen and done with these settings. Runs on the host only, once.
   static EnvSpec spec(const Params& p) {
     return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {1}}},
-            .action = {.heads = {2}, .masked = true},  // one choice of two: 0 left, 1 right
+            .action = {.heads = {2}, .masked = true, .names = {"left", "right"}},  // one of two
             .max_steps = p.max_steps,
             .events = {"slips"}};
   }

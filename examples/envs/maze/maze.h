@@ -77,7 +77,7 @@ struct Maze {
 
   static EnvSpec spec(const Params& p) {
     return {.observations = {{.name = "vector", .dtype = DType::f32, .shape = {6}}},
-            .action = {.heads = {4}},
+            .action = {.heads = {4}, .names = {"west", "east", "north", "south"}},
             .max_steps = p.max_steps,
             .events = {"bumps"}};
   }

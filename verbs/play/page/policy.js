@@ -23,11 +23,13 @@ function bar(words, graphic, taken) {
   return element("li", taken ? { class: "taken" } : {}, element("span", {}, words), graphic);
 }
 
-function category_bars(frame, heads) {
+function category_bars(frame, { heads, names }) {
   const bars = [];
   let begin = 0;
   heads.forEach((count, head) => {
-    const name = (k) => (heads.length > 1 ? `${head}/${k}` : `${k}`);
+    const first = begin;
+    const number = (k) => (heads.length > 1 ? `${head}/${k}` : `${k}`);
+    const name = (k) => (names.length ? `${number(k)} ${names[first + k]}` : number(k));
     const all = frame.probs.slice(begin, begin + count).map((p, k) => ({ p: p ?? 0, k }));
     const shown = all.length > MOST_BARS ? all.sort((a, b) => b.p - a.p).slice(0, MOST_BARS) : all;
     for (const { p, k } of shown) {
@@ -63,7 +65,7 @@ export function draw_action(frame, about) {
   $("action-panel").hidden = !shown;
   if (!shown) return;
   $("bars").classList.toggle("numbers", !frame.probs);
-  $("bars").replaceChildren(...(frame.probs ? category_bars(frame, about.heads) : number_bars(frame, about)));
+  $("bars").replaceChildren(...(frame.probs ? category_bars(frame, about) : number_bars(frame, about)));
 }
 
 let plot = null;

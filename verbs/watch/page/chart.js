@@ -18,8 +18,9 @@ export class Chart {
     this.zoomed = zoomed;
     this.box = element("div", { class: "chart", tabindex: "0", role: "img", "aria-label": column, onkeydown: (e) => this.key(e) });
     this.values = element("ul", { class: "values" });
+    this.label = element("span");
     this.place = element("span", { class: "faint" });
-    this.panel = element("section", { class: "panel", "data-column": column }, element("h3", {}, column, this.place), this.box, this.values);
+    this.panel = element("section", { class: "panel", "data-column": column }, element("h3", {}, column, this.label, this.place), this.box, this.values);
     this.seen = false;
     this.waiting = null;
     new IntersectionObserver((entries) => {
@@ -29,6 +30,11 @@ export class Chart {
     new ResizeObserver(() => {
       if (this.plot && this.box.clientWidth) this.plot.setSize({ width: this.box.clientWidth, height: HEIGHT });
     }).observe(this.box);
+  }
+
+  /** What the column is of, where its name does not say; "": it does. */
+  call(label) {
+    this.label.textContent = label && ` ${label}`;
   }
 
   /** What is out of sight is drawn when it comes into sight. */

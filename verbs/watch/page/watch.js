@@ -47,6 +47,12 @@ function shown() {
   return runs.sort((a, b) => a.name.localeCompare(b.name, undefined, { numeric: true }));
 }
 
+// what these runs' column is of; nothing where they differ
+function label_of(runs, column) {
+  const labels = new Set(runs.filter((run) => run.columns.has(column)).map((run) => states.get(run.name)?.labels?.[column] ?? ""));
+  return labels.size === 1 ? [...labels][0] : "";
+}
+
 function draw() {
   const runs = shown();
   const groups = groups_of(runs, view.together);
@@ -54,7 +60,10 @@ function draw() {
   const words = $("metrics").value.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = columns.filter((column) => words.every((word) => column.toLowerCase().includes(word)));
   panels.arrange(new Set(wanted));
-  for (const [column, chart] of panels.charts) chart.draw(curves_of(groups, column, view), view.axis);
+  for (const [column, chart] of panels.charts) {
+    chart.call(label_of(runs, column));
+    chart.draw(curves_of(groups, column, view), view.axis);
+  }
   $("legend").replaceChildren(
     ...groups.map((group) => {
       const mark = element("span", { class: group.dashed ? "swatch dashed" : "swatch" });
