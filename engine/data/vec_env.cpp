@@ -167,6 +167,15 @@ const at::Tensor& VecEnv::totals() {
   return totals_;
 }
 
+at::Tensor VecEnv::take_events() {
+  const auto events =
+      slots_.narrow(1, offsetof(SlotHead, events), int64_t(sizeof(float) * spec_.events.size()))
+          .view(at::kFloat);
+  at::Tensor taken = events.clone(at::MemoryFormat::Contiguous);
+  events.zero_();
+  return taken;
+}
+
 std::vector<RunningEpisode> VecEnv::running_episodes() const {
   const at::Tensor slots = slots_.cpu();
   std::vector<RunningEpisode> episodes;

@@ -62,6 +62,9 @@ class VecEnv {
   EpisodeTotals take_totals() { return take_totals(0, N_); }
   /// The same of environments [begin, end).
   EpisodeTotals take_totals(int64_t begin, int64_t end);
+  /// [N, events] f32 where environments step: what each has counted since this or totals were last
+  /// taken, then cleared, so that totals have none of it. Waits for nothing.
+  at::Tensor take_events();
 
   /// The episode each environment is in. Waits for a device.
   std::vector<RunningEpisode> running_episodes() const;

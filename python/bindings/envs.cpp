@@ -130,8 +130,10 @@ Envs::Envs(const EnvsRequest& request)
       count_(request.count),
       seed_(request.seed),
       identity_(request.name + " x " + std::to_string(request.count) + "\n" +
-                params_.table().yaml()) {
+                params_.table().yaml() + (request.events ? "\nevents" : "")) {
   expect_unforked();
+  if (request.events && spec_.events.empty())
+    throw Error("[make] " + request.name + " counts no events; leave events out");
   const c10::InferenceMode ordinary(false);
   const c10::OptionalDeviceGuard guard(placement_.device);
   envs_ = std::make_unique<VecEnv>(entry(), params_.get(), count_, request.seed, placement_.device,
@@ -145,6 +147,10 @@ Envs::Envs(const EnvsRequest& request)
                           RolloutShape{.T = 1, .rows = rows(), .block_rows = rows()});
     windows_.back().move_to(first, 2);
   }
+  if (!request.events) return;
+  const auto kinds = int64_t(spec().events.size());
+  events_ = at::zeros({rows(), kinds}, at::TensorOptions(device()));
+  counted_ = at::zeros({kinds}, at::TensorOptions(device()).dtype(at::kDouble));
 }
 
 void Envs::reset(uint64_t seed) {
@@ -157,11 +163,13 @@ void Envs::reset(uint64_t seed) {
   // nothing was done to get here
   for (const at::Tensor& column : {columns_.reward, columns_.terminated, columns_.truncated})
     column.zero_();
+  if (events_.defined()) events_ = at::zeros_like(events_);
 }
 
 void Envs::seed_into(uint64_t seed) {
   if (seed == seed_) return;
   envs_ = std::make_unique<VecEnv>(entry(), params_.get(), count_, seed, placement_.device, pool_);
+  if (counted_.defined()) counted_.zero_();
   seed_ = seed;
 }
 
@@ -174,6 +182,13 @@ void Envs::step(const at::Tensor& action) {
   take_actions(spec().action, action, shown().mask, windows_[size_t(next)].step(0).action);
   turn_ = next, reset_ = false;
   envs_->step(now().io(0));
+  if (events_.defined()) count_step();
+}
+
+void Envs::count_step() {
+  const at::Tensor taken = envs_->take_events().to(device());
+  counted_ += taken.sum(0, /*keepdim=*/false, at::kDouble);
+  events_ = spec().agents > 1 ? taken.repeat_interleave(spec().agents, 0) : taken;
 }
 
 EncodedObs Envs::encode(const std::vector<at::Tensor>& columns) const {
@@ -184,7 +199,13 @@ EncodedObs Envs::encode(const std::vector<at::Tensor>& columns) const {
 
 EpisodeTotals Envs::take_totals() {
   const Turn turn(*this);
-  return envs_->take_totals();
+  EpisodeTotals totals = envs_->take_totals();
+  if (!counted_.defined()) return totals;
+  const at::Tensor counted = counted_.cpu();
+  for (int64_t k = 0; k < counted.numel(); ++k)
+    totals.events[k] += counted.const_data_ptr<double>()[k];
+  counted_.zero_();
+  return totals;
 }
 
 at::Tensor Envs::picture(int64_t i, int64_t width, int64_t height) const {
@@ -213,6 +234,7 @@ void Envs::visit(StateVisitor& visitor) {
   for (at::Tensor& column : step.obs) visitor.tensor("obs", column);
   if (step.mask.defined()) visitor.tensor("mask", step.mask);
   visitor.tensor("is_first", step.is_first);
+  if (counted_.defined()) visitor.tensor("counted", counted_);
 }
 
 EnvsState Envs::keep() {
@@ -232,6 +254,7 @@ void Envs::restore(const EnvsState& kept) {
   // as after a reset, into time 0
   turn_ = 0, reset_ = true, begun_ = true;
   kept.state.restore([this](StateVisitor& v) { visit(v); });
+  if (events_.defined()) events_ = at::zeros_like(events_);
 }
 
 void Envs::expect_ours() const {

@@ -30,6 +30,7 @@ struct EnvsRequest {
   std::vector<std::string> settings = {};  ///< env.name=value
   uint64_t seed = 1;
   Placement placement;
+  bool events = false;  ///< each step tells what it counted
 };
 
 /// Writes `given`, [rows] or [rows, dims], into `column` [rows, dims] of actions. Throws Error, and
@@ -80,6 +81,9 @@ class Envs {
   const at::Tensor& reward() const { return now().reward(0); }
   const at::Tensor& terminated() const { return now().terminated(0); }
   const at::Tensor& truncated() const { return now().truncated(0); }
+  /// [rows, events] f32: what the environment of each row counted in the last step, 0 where there was
+  /// none; undefined unless they were asked for.
+  const at::Tensor& events() const { return events_; }
 
   /// What networks take of stored columns: scaled images, cells in colours, vectors as they are.
   EncodedObs encode(const std::vector<at::Tensor>& columns) const;
@@ -121,6 +125,8 @@ class Envs {
   /// Environments of this seed, which have not begun.
   void seed_into(uint64_t seed);
   void visit(StateVisitor& visitor);
+  /// Takes what a step counted into events_ and counted_.
+  void count_step();
 
   const EnvEntry* entry_;
   EnvParams params_;
@@ -134,6 +140,8 @@ class Envs {
   std::unique_ptr<VecEnv> envs_;  ///< null: closed
   std::unique_ptr<ObsEncoder> encoder_;
   Batch columns_;                      ///< [2, rows, ...]
+  at::Tensor events_;                  ///< [rows, events]; undefined: not asked for
+  at::Tensor counted_;                 ///< [events] f64, of steps since totals were taken; likewise
   std::vector<StepWindow> windows_;    ///< of times 0 and 1, and of times 1 and 0
   int64_t turn_ = 0;                   ///< the window of the last step
   bool reset_ = true, begun_ = false;  ///< the last call was a reset; there was one

@@ -86,6 +86,7 @@ py::dict spec_dict(const EnvSpec& spec) {
   py::dict d;
   d["observations"] = columns;
   d["heads"] = spec.action.heads;
+  d["action_names"] = spec.action.names;
   d["low"] = spec.action.low;
   d["high"] = spec.action.high;
   d["masked"] = spec.action.masked;
@@ -270,13 +271,14 @@ void bind_envs(py::module_& m) {
   // the interpreter's lock is back before an object is registered
   py::class_<Envs>(m, "Envs")
       .def(py::init([](const std::string& name, int64_t count, std::vector<std::string> settings,
-                       uint64_t seed, const std::string& device, int64_t threads) {
+                       uint64_t seed, const std::string& device, int64_t threads, bool events) {
         const py::gil_scoped_release unlocked;
         return std::make_unique<Envs>(EnvsRequest{.name = name,
                                                   .count = count,
                                                   .settings = std::move(settings),
                                                   .seed = seed,
-                                                  .placement = placed(device, threads, "make")});
+                                                  .placement = placed(device, threads, "make"),
+                                                  .events = events});
       }))
       .def_property_readonly("count", &Envs::count)
       .def_property_readonly("rows", &Envs::rows)
@@ -295,6 +297,7 @@ void bind_envs(py::module_& m) {
                                     given_out(e.terminated(), copy).view(at::kBool),
                                     given_out(e.truncated(), copy).view(at::kBool));
            })
+      .def("events", [](const Envs& e) { return maybe(e.events()); })
       .def("encode",
            [](const Envs& e, const Tensors& columns) {
              EncodedObs out;

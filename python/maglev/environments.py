@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Observation = torch.Tensor | dict[str, torch.Tensor]
 Seen = Numbers | Mapping[str, Numbers]  # observations as they may be given
-Info = dict[str, Any]  # tensors by name: is_first, mask
+Info = dict[str, Any]  # tensors by name: is_first, mask, events
 
 
 class Column(NamedTuple):
@@ -37,6 +37,7 @@ class Spec:
 
     observations: tuple[Column, ...]
     heads: tuple[int, ...]  # categories of each part of an action; empty: numbers
+    action_names: tuple[str, ...]  # what each category is called, part behind part; empty: by their numbers
     low: tuple[float, ...]  # bounds of actions that are numbers
     high: tuple[float, ...]
     masked: bool  # info["mask"] says which categories are allowed
@@ -59,6 +60,7 @@ class Spec:
             for c in spec["observations"]
         )
         self.heads = tuple(spec["heads"])
+        self.action_names = tuple(spec["action_names"])
         self.low, self.high = tuple(spec["low"]), tuple(spec["high"])
         self.masked = spec["masked"]
         self.max_steps = spec["max_steps"]
@@ -89,11 +91,12 @@ class Envs:
     One thread at a time. As a context manager they are closed at its end.
     """
 
-    def __init__(self, name: str, engine: _engine.Envs, copy: bool, settings: Settings = None):
+    def __init__(self, name: str, engine: _engine.Envs, copy: bool, settings: Settings = None, events: bool = False):
         self.name = name
         self.settings = assignments(settings)  # that are to differ from what the environment begins with
         self._engine = engine
         self._copy = copy
+        self._events = events
         self._sampler: _engine.Actor | None = None
         self._names = [c["name"] for c in engine.spec["observations"]]
         self.spec = Spec(engine.spec)
@@ -221,6 +224,8 @@ class Envs:
         info: Info = {"is_first": is_first}
         if mask is not None:
             info["mask"] = mask
+        if self._events:
+            info["events"] = self._engine.events()
         return (columns[0] if len(columns) == 1 else dict(zip(self._names, columns))), info
 
     def _columns(self, obs: Seen) -> list[torch.Tensor]:
@@ -260,6 +265,7 @@ def make(
     device: str | torch.device = "auto",
     threads: SupportsIndex = 0,
     copy: bool = True,
+    events: bool = False,
 ) -> Envs:
     """Environments by name, `maglev.environments()` lists them.
 
@@ -267,12 +273,14 @@ def make(
     device: auto, cpu, cuda or cuda:<index>, where they step and tensors lie.
     threads: how many step them; 0: as many as this process may use.
     copy: each step gives tensors of its own. False: two sets in turn, valid until the step after the next.
+    events: info["events"] [rows, events] f32 is what the row's environment counted in the step, of spec.events; 0 after
+        reset() and restore().
     """
     words = assignments(settings)
     if any(word.startswith("env.count=") for word in words):
         raise _engine.Error("[make] how many environments is num_envs here, the second argument, not env.count")
     engine = _engine.Envs(
         environment_named(name, "make"), whole(num_envs, "[make] num_envs"), words, whole(seed, "[make] seed"),
-        str(device), whole(threads, "[make] threads"),
+        str(device), whole(threads, "[make] threads"), bool(events),
     )  # fmt: skip
-    return Envs(name, engine, copy, words)
+    return Envs(name, engine, copy, words, bool(events))

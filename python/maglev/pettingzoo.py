@@ -56,7 +56,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         """Without a seed: first the episode of the seed it was made with, then others each time."""
         shown, infos = self._vector.reset(seed=seed, options=options)
         self.agents = self.possible_agents[:]
-        return self._seen(shown, infos), {agent: {} for agent in self.agents}
+        return self._seen(shown, infos), {agent: self._told(infos) for agent in self.agents}
 
     def step(
         self, actions: dict[str, Any]
@@ -71,7 +71,7 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         ends = {agent: bool(terminated[row]) for agent, row in rows.items()}
         cuts = {agent: bool(truncated[row]) for agent, row in rows.items()}
         self.agents = [agent for agent in acting if not (ends[agent] or cuts[agent])]
-        return seen, {agent: float(reward[row]) for agent, row in rows.items()}, ends, cuts, {agent: {} for agent in acting}
+        return seen, {agent: float(reward[row]) for agent, row in rows.items()}, ends, cuts, {agent: self._told(infos) for agent in acting}
 
     def render(self) -> Array | None:
         """[320, 320, 3] uint8, where render_mode is rgb_array."""
@@ -91,6 +91,11 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[misc]
             if agent in self.agents:
                 seen[agent] = own
         return seen
+
+    @staticmethod
+    def _told(infos: dict[str, Any]) -> dict[str, Any]:
+        """What is an agent's: events, where they are asked for, are the environment's."""
+        return {name: column[0] for name, column in infos.items() if name == "events"}
 
     def _rows(self, actions: dict[str, Any]) -> Array:
         """The actions of all rows; those of who has ended are ignored."""

@@ -106,6 +106,44 @@ def test_episodes_begin_again_in_the_step_after_their_last():
     assert episodes > 40 and envs.totals()["episodes"] == episodes
 
 
+@pytest.mark.parametrize("name, agents", [("goodhart", 1), ("hockey_duel", 2)])
+def test_events_of_each_step_add_up_to_totals(name, agents):
+    envs, silent = (maglev.make(name, 3, SETTINGS.get(name), seed=5, events=events) for events in (True, False))
+    _, info = envs.reset()
+    assert "events" not in silent.reset()[1]
+    assert info["events"].shape == (envs.rows, len(envs.spec.events)) and not info["events"].any()
+    told, kept, state = [], None, None
+    for k in range(400):
+        action = envs.sample()
+        silent.step(action)
+        info = envs.step(action)[-1]
+        told.append(info["events"])
+        assert all(torch.equal(info["events"][0], info["events"][a]) for a in range(agents))
+        if k == 100:
+            state, kept = envs.keep(), envs.totals()["events"]
+    assert any(kept.values())
+    every = torch.stack(told)[:, ::agents].double().sum((0, 1)).tolist()
+    later = envs.totals()["events"]
+    both = [kept[event] + later[event] for event in envs.spec.events]
+    assert both == pytest.approx(every) and both == pytest.approx(list(silent.totals()["events"].values()), rel=1e-5)
+    # a state has what was counted before it
+    assert not envs.restore(state)[1]["events"].any() and envs.totals()["events"] == kept
+
+
+def test_events_are_told_where_there_are_some_alone():
+    with pytest.raises(maglev.Error, match="cartpole counts no events"):
+        maglev.make("cartpole", events=True)
+
+
+def test_a_spec_names_its_actions():
+    assert made("cartpole").spec.action_names == ("push left", "push right")
+    assert made("goodhart").spec.action_names == (
+        "up left", "left", "down left", "up", "down", "up right", "right", "down right",
+    )  # fmt: skip
+    assert maglev.make("minatar_breakout", 1, {"env.minimal_actions": True}).spec.action_names == ("stay", "left", "right")
+    assert made("pendulum").spec.action_names == ()
+
+
 def test_a_spec_says_what_it_holds():
     assert "name='vector'" in repr(made("cartpole").spec) and "heads=(2,), " in repr(made("cartpole").spec)
 
@@ -949,6 +987,10 @@ def test_gymnasium_takes_it_for_its_own():
     first, _ = vector.reset()
     assert not (first == vector.reset()[0]).all() and (vector.reset(seed=5)[0] == vector.reset(seed=5)[0]).all()
     assert len(vector.render()) == 4 and vector.render()[0].shape == (320, 320, 3)
+    counting = VectorEnv("goodhart", 4, SETTINGS.get("goodhart"), events=True)
+    counting.reset()
+    events = [counting.step(counting.action_space.sample())[-1]["events"] for _ in range(50)]
+    assert events[0].shape == (4, 4) and sum(events)[:, 3].sum() == pytest.approx(counting.envs.totals()["events"]["energy"], rel=1e-5)
     recorded = gymnasium.wrappers.vector.RecordEpisodeStatistics(VectorEnv("cartpole", 4))
     recorded.reset(seed=1)
     lengths = []
