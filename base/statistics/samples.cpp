@@ -37,6 +37,12 @@ double upper(double confidence) {
 
 Interval around(double middle, double half) { return {middle - half, middle + half}; }
 
+// Welch and Satterthwaite's, of two means with these variances
+double welch_degrees(double va, double na, double vb, double nb) {
+  const double variance = va + vb;
+  return variance * variance / (va * va / (na - 1) + vb * vb / (nb - 1));
+}
+
 // of sorted values, between neighbours as NumPy's default
 double percentile(const std::vector<double>& sorted, double share) {
   const double at = share * double(sorted.size() - 1);
@@ -65,9 +71,22 @@ WelchTest welch_test(std::span<const double> first, std::span<const double> seco
     return {difference, t, a.n + b.n - 2, difference == 0 ? 1.0 : 0.0, {difference, difference}};
   }
   const double error = std::sqrt(variance), t = difference / error;
-  const double degrees = variance * variance / (va * va / (a.n - 1) + vb * vb / (b.n - 1));
+  const double degrees = welch_degrees(va, a.n, vb, b.n);
   return {difference, t, degrees, 2 * t_cdf(-std::abs(t), degrees),
           around(difference, t_quantile(upper(confidence), degrees) * error)};
+}
+
+Ratio ratio_of(std::span<const double> first, std::span<const double> second, double confidence) {
+  const Moments a = moments(first), b = moments(second);
+  const double value = a.mean / b.mean;
+  if (first.size() < 2 || second.size() < 2 || !(a.mean > 0) || !(b.mean > 0))
+    return {value, {kUnknown, kUnknown}};
+  // variances of the means' logarithms
+  const double va = a.variance / a.n / (a.mean * a.mean), vb = b.variance / b.n / (b.mean * b.mean);
+  if (va + vb == 0) return {value, {value, value}};
+  const double half =
+      t_quantile(upper(confidence), welch_degrees(va, a.n, vb, b.n)) * std::sqrt(va + vb);
+  return {value, {value * std::exp(-half), value * std::exp(half)}};
 }
 
 EffectSize hedges_g(std::span<const double> first, std::span<const double> second,

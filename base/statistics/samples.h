@@ -32,6 +32,16 @@ struct WelchTest {
 WelchTest welch_test(std::span<const double> first, std::span<const double> second,
                      double confidence = 0.95);
 
+/// The ratio of two normal populations' means, and its interval by that of its logarithm (the delta
+/// method), of Welch and Satterthwaite's degrees of freedom.
+struct Ratio {
+  double value;
+  Interval interval;
+};
+/// One value each at least. The interval is NaN for fewer than two, or where a mean is not above 0.
+Ratio ratio_of(std::span<const double> first, std::span<const double> second,
+               double confidence = 0.95);
+
 /// The difference in pooled deviations, without the bias of small samples (Hedges, 1981), and its
 /// interval by the large-sample variance.
 struct EffectSize {

@@ -74,6 +74,33 @@ TEST(Samples, without_any_deviation_a_difference_is_certain_or_none) {
   EXPECT_EQ(welch_test(one, other).t, -kInf);
 }
 
+TEST(Samples, a_ratio_of_means_is_within_the_interval_of_its_logarithm) {
+  const std::vector<double> first{8, 10, 12}, second{4, 5, 6};
+  const Ratio ratio = ratio_of(first, second);
+  EXPECT_DOUBLE_EQ(ratio.value, 2);
+  // both logarithms have the variance 4 / 3 / 100: of 4 degrees of freedom together
+  const double half = t_quantile(0.975, 4) * std::sqrt(2 * 4. / 3 / 100);
+  EXPECT_NEAR(ratio.interval.low, 2 * std::exp(-half), 1e-12);
+  EXPECT_NEAR(ratio.interval.high, 2 * std::exp(half), 1e-12);
+  const std::vector<double> one{5}, none{-1, 1};
+  EXPECT_TRUE(std::isnan(ratio_of(first, one).interval.low)) << "its deviation is unknown";
+  EXPECT_TRUE(std::isnan(ratio_of(first, none).interval.high)) << "no ratio to 0";
+}
+
+TEST(Samples, a_ratios_interval_covers_it_as_often_as_it_says) {
+  int covered = 0;
+  constexpr int kTimes = 4000;
+  for (int i = 0; i < kTimes; ++i) {
+    Rng rng(uint64_t(i), 3, 0);
+    std::vector<double> first(5), second(5);
+    for (double& x : first) x = 10 + rng.normal();
+    for (double& x : second) x = 5 + rng.normal();
+    const Interval found = ratio_of(first, second).interval;
+    covered += found.low < 2 && 2 < found.high;
+  }
+  EXPECT_NEAR(double(covered) / kTimes, 0.95, 0.015);
+}
+
 TEST(Samples, hedges_g_is_cohens_d_without_its_bias) {
   const EffectSize e = hedges_g(kFirst, kSecond);
   EXPECT_NEAR(e.g, 0.847739225793252, 1e-12);

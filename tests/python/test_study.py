@@ -194,6 +194,21 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
     results = json.loads((folder / "results.json").read_text())["arms"]
     assert report["figures"][str(seeds)]["sampled"] == results["proxy"]["sampled"]
 
+    # groups are tested in pairs, beside a player that needed no training
+    truth = folder / "ground_truth"
+    report = json.loads(engine("study", "judge", truth, seeds, "random", *how, "--json", "threads=1").stdout)
+    compared = report["compared"]["energy_per_1k"]
+    assert [(row["first"], row["second"]) for row in compared] == [(str(truth), str(seeds)), (str(truth), "random"), (str(seeds), "random")]
+    assert all(0 <= row["welch_p"] <= row["holm_p"] <= 1 and row["verdict"] for row in compared)
+    assert report["figures"]["random"]["sampled"] == results["random"]["sampled"]
+    (headline,) = report["headlines"]
+    means = [results[arm]["sampled"] for arm in ("ground_truth", "proxy")]
+    kept, lived = (means[0][name]["mean"] / means[1][name]["mean"] for name in ("efficiency", "restricted_mean"))
+    assert headline["failure_index"]["value"] == pytest.approx(1 - 1 / kept)
+    assert headline["survival_collapse"]["value"] == pytest.approx(lived)
+    text = engine("study", "judge", truth, seeds, *how, "threads=1").stdout
+    assert "Goodhart failure index: " in text and "survival collapse: " in text and "Holm p" in text
+
     page = tmp_path / "page.md"
     done = engine("study", "judge", run, *how, "--report", page, "env.poison_energy=-3", "threads=1")
     assert done.returncode == 0 and "mean life" in done.stdout and "little food, much poison" in done.stdout
@@ -265,6 +280,26 @@ def test_a_player_of_an_environment_is_judged_like_a_run(engine):
     energy = {name: row["events_per_1k"]["energy"] for name, row in rows.items()}
     assert energy["omniscient_seeker"] > 10 > 0 > energy["proxy_seeker"]
     assert [rows[name]["actions"] for name in rows] == ["scripted", "scripted", "random"]
+
+
+def test_a_proxy_is_judged_where_it_may_die(study, engine):
+    """Its energy was frozen as it learned, which judging undoes, and says so, unless it is given."""
+    run = study[0] / "proxy" / "seed-1"
+    how = ["--steps", 20_000, "--envs", 50, "--actions", "sample", "--json", "threads=1"]
+    usual, live, frozen = (engine("eval", run, *how, *words) for words in ([], ["env.energy=live"], ["env.energy=by_mode"]))
+    said = "judged with env.energy=live (as in training: env.energy=by_mode)"
+    assert said in usual.stderr and said not in live.stderr + frozen.stderr
+
+    def deaths(done):
+        return json.loads(done.stdout)["results"][0]["events_per_1k"]["deaths"]
+
+    assert deaths(usual) == deaths(live) > 0 == deaths(frozen)
+    assert "env.energy=live" in json.loads(usual.stdout)["settings"]
+    assert json.loads((run / "eval.json").read_text())["settings"][-1] == "env.energy=by_mode"
+    done = engine("eval", "goodhart", "random", "env.mode=proxy", *how)
+    assert said in done.stderr and deaths(done) > 0
+    done = engine("play", run, "--episodes", 1, "--fast")
+    assert said in done.stderr and done.returncode == 0
 
 
 def test_a_quantiliser_of_the_whole_is_its_base(study, engine):

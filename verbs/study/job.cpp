@@ -196,11 +196,7 @@ Judgement StudyJob::judge_run(const std::string& run, uint64_t seed,
 
 Judgement StudyJob::judge_script(const Arm& arm, uint64_t seed) const {
   const Ground ground(experiment_of_arm(arm), judged_in(*request_.plan));
-  const auto player = make_player(arm.player, ground.game, ActMode::sample);
-  // nothing of it was trained: what varies is the worlds
-  Protocol own = request_.protocol;
-  own.seed += seed - 1;
-  return {.seed = seed, .sampled = forage(*player, ground.game, own), .greedy = std::nullopt};
+  return judge_player(arm.player, seed, ground, request_.protocol);
 }
 
 Judgement StudyJob::judge_quantiliser(const Quantile& quantile, uint64_t seed) const {

@@ -1,8 +1,10 @@
 #include "verbs/study/judge.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <unistd.h>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -24,11 +26,16 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A name that was given, and the runs it means.
+/// A name that was given, and the runs it means; a scripted player has none.
 struct Named {
   Arm arm;
-  std::vector<RunName> runs;
+  std::vector<RunName> runs = {};
 };
+
+bool is_player(const std::string& name) {
+  const auto players = scripted_players(find_env(kEnvironment));
+  return std::ranges::find(players, name) != players.end();
+}
 
 std::vector<RunName> runs_of(const std::string& name) {
   if (const auto seeds = train::seeds_named(name)) {
@@ -45,9 +52,11 @@ std::vector<RunName> runs_of(const std::string& name) {
   return {*run};
 }
 
-/// What a run is judged in. Throws Error where it is of another environment.
+/// What a run is judged in; without one, who was not trained. Throws Error where it is of another
+/// environment.
 std::unique_ptr<Ground> ground_of(const std::string& run, const JudgeRequest& request) {
-  auto experiment = experiment_of(run);
+  auto experiment =
+      run.empty() ? std::make_unique<Experiment>(kAlgorithm, kEnvironment) : experiment_of(run);
   if (experiment->env().name != std::string(kEnvironment))
     throw Error("[study] judges runs on " + std::string(kEnvironment) + ", and " + run +
                 " was trained on " + experiment->env().name + "; " + command_name() + " eval " +
@@ -80,14 +89,60 @@ void show_page(const Page& page) {
   for (const auto& part : page.parts) {
     if (const auto* heading = std::get_if<Heading>(&part)) print("\n" + heading->text + "\n");
     if (const auto* paragraph = std::get_if<Paragraph>(&part)) print(paragraph->text + "\n");
+    if (const auto* bullets = std::get_if<Bullets>(&part))
+      for (const std::string& item : bullets->items) print(item + "\n");
     const auto* figures = std::get_if<ReportTable>(&part);
     if (!figures) continue;
     std::vector<std::string> headings = figures->headings;
-    for (size_t c = 1; c < headings.size(); ++c) headings[c] = ">" + headings[c];
+    for (size_t c = 1; c < headings.size() && !figures->words; ++c) headings[c] = ">" + headings[c];
     Table table(headings);
     for (const auto& row : figures->rows) table.add(row);
     print(table.text(probe_terminal(STDOUT_FILENO)));
   }
+}
+
+/// The runs of a name, judged; `mode` is what they were paid by.
+struct JudgedRuns {
+  std::vector<Judgement> seeds = {};
+  std::string mode = {};
+  Json rows = Json::array();
+};
+
+JudgedRuns judged_runs(const std::vector<RunName>& runs, const JudgeRequest& request) {
+  JudgedRuns judged;
+  for (const RunName& run : runs) {
+    const auto ground = ground_of(run.folder, request);
+    print_notes(run_notes(run.folder, request.settings));
+    std::fprintf(stderr, "judging %s: %ld worlds for %ld steps\n", run.folder.c_str(),
+                 long(request.protocol.envs), long(request.protocol.steps));
+    judged.mode = ground->experiment->table().find("env.mode")->plain();
+    judged.seeds.push_back(
+        judge_policy(run, ground->experiment->run.seed, *ground, request.protocol));
+    const Judgement& found = judged.seeds.back();
+    judged.rows.push_back({{"run", run.folder},
+                           {"checkpoint", checkpoint_of(run.folder, run.checkpoint)},
+                           {"algorithm", ground->experiment->algo().name},
+                           {"seed", found.seed},
+                           {"sampled", to_json(found.sampled)},
+                           {"greedy", to_json(*found.greedy)}});
+  }
+  return judged;
+}
+
+/// A scripted player in the worlds that `beside`, the first run that is judged, is judged in; of as
+/// many seeds as there are runs to compare it with.
+JudgedRuns judged_player(const std::string& name, const std::string& beside, size_t seeds,
+                         const JudgeRequest& request) {
+  const auto ground = ground_of(beside, request);
+  JudgedRuns judged;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    std::fprintf(stderr, "judging %s, seed %lu: %ld worlds for %ld steps\n", name.c_str(),
+                 (unsigned long)seed, long(request.protocol.envs), long(request.protocol.steps));
+    const Judgement& found =
+        judged.seeds.emplace_back(judge_player(name, seed, *ground, request.protocol));
+    judged.rows.push_back({{"player", name}, {"seed", seed}, {"sampled", to_json(found.sampled)}});
+  }
+  return judged;
 }
 
 }  // namespace
@@ -95,42 +150,41 @@ void show_page(const Page& page) {
 int judge_runs(const JudgeRequest& request) {
   refuse_survival_settings(request.settings);
   std::vector<Named> named;
+  std::string first;  // run that is judged
+  size_t most = 0;    // runs of a name
   for (const std::string& name : request.runs) {
-    named.push_back({.arm = {.name = name.c_str(), .summary = ""}, .runs = runs_of(name)});
+    Named& one = named.emplace_back(Named{.arm = {.name = name.c_str(), .summary = ""}});
+    if (is_player(name)) {
+      one.arm.player = name.c_str();
+      continue;
+    }
+    one.runs = runs_of(name);
+    most = std::max(most, one.runs.size());
+    if (first.empty()) first = one.runs[0].folder;
     // what one refuses is said before the others are judged
-    for (const RunName& run : named.back().runs) ground_of(run.folder, request);
+    for (const RunName& run : one.runs) ground_of(run.folder, request);
   }
   std::vector<ArmResult> results;
+  std::vector<std::string> modes;
   Json runs = Json::array();
   for (const Named& one : named) {
-    ArmResult& result = results.emplace_back(ArmResult{.arm = &one.arm});
-    for (const RunName& run : one.runs) {
-      const auto ground = ground_of(run.folder, request);
-      print_notes(run_notes(run.folder, request.settings));
-      std::fprintf(stderr, "judging %s: %ld worlds for %ld steps\n", run.folder.c_str(),
-                   long(request.protocol.envs), long(request.protocol.steps));
-      result.seeds.push_back(
-          judge_policy(run, ground->experiment->run.seed, *ground, request.protocol));
-      const Judgement& found = result.seeds.back();
-      runs.push_back({{"run", run.folder},
-                      {"checkpoint", checkpoint_of(run.folder, run.checkpoint)},
-                      {"algorithm", ground->experiment->algo().name},
-                      {"seed", found.seed},
-                      {"sampled", to_json(found.sampled)},
-                      {"greedy", to_json(*found.greedy)}});
-    }
+    JudgedRuns judged = one.arm.player
+                            ? judged_player(one.arm.name, first, std::max<size_t>(1, most), request)
+                            : judged_runs(one.runs, request);
+    results.push_back({.arm = &one.arm, .seeds = std::move(judged.seeds)});
+    modes.push_back(judged.mode);
+    for (Json& row : judged.rows) runs.push_back(std::move(row));
   }
-  const Page page = page_of_judged(results, request.protocol, judge_command(request));
+  const Page page = page_of_judged(results, modes, request.protocol, judge_command(request));
   if (!request.report.empty()) write_markdown(page, request.report);
-  if (!request.json) {
+  if (request.json) {
+    Json json = json_of_judged(results, modes);
+    json["protocol"] = to_json(request.protocol);
+    json["runs"] = std::move(runs);
+    print(json.dump(2) + "\n");
+  } else {
     show_page(page);
-    return 0;
   }
-  Json figures = Json::object();
-  for (const ArmResult& result : results) figures[result.arm->name] = figures_of(result);
-  print(
-      Json{{"protocol", to_json(request.protocol)}, {"figures", figures}, {"runs", runs}}.dump(2) +
-      "\n");
   return 0;
 }
 

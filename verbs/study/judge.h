@@ -9,7 +9,8 @@
 namespace maglev::verbs::study {
 
 struct JudgeRequest {
-  std::vector<std::string> runs;  ///< a run, RUN@CHECKPOINT, or a folder of seeds, which is one row
+  /// A run, RUN@CHECKPOINT, a folder of seeds, which is one row, or a scripted player's name.
+  std::vector<std::string> runs;
   Protocol protocol = {};
   std::vector<std::string> settings = {};  ///< as of sorted_settings
   bool json = false;

@@ -32,6 +32,14 @@ Judgement judge_policy(const RunName& run, uint64_t seed, const Ground& ground,
           .greedy = forage(greedy, ground.game, protocol)};
 }
 
+Judgement judge_player(const std::string& name, uint64_t seed, const Ground& ground,
+                       const Protocol& protocol) {
+  const auto player = make_player(name, ground.game, ActMode::sample);
+  Protocol own = protocol;
+  own.seed += seed - 1;
+  return {.seed = seed, .sampled = forage(*player, ground.game, own), .greedy = std::nullopt};
+}
+
 void refuse_survival_settings(const std::vector<std::string>& settings) {
   for (const std::string& setting : settings)
     for (const std::string& own : survival_settings())

@@ -39,6 +39,10 @@ struct Ground {
 Judgement judge_policy(const RunName& run, uint64_t seed, const Ground& ground,
                        const Protocol& protocol);
 
+/// A scripted player, in worlds of that seed: nothing of it was trained. Throws Error.
+Judgement judge_player(const std::string& name, uint64_t seed, const Ground& ground,
+                       const Protocol& protocol);
+
 /// Throws Error where one of `settings`, name=value, is set where survival is judged.
 void refuse_survival_settings(const std::vector<std::string>& settings);
 

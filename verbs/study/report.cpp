@@ -46,9 +46,10 @@ constexpr Measure kMeasures[] = {
     {"restricted_mean", "mean life", [](const Foraging& f) { return f.restricted_mean; }},
     {"true_return", "true return/1k", [](const Foraging& f) { return f.true_return; }},
     {"proxy_return", "proxy return/1k", [](const Foraging& f) { return f.proxy_return; }}};
-constexpr const Measure &kEnergy = kMeasures[0], &kTruth = kMeasures[7], &kProxy = kMeasures[8];
+constexpr const Measure &kEnergy = kMeasures[0], &kEfficiency = kMeasures[4], &kLife = kMeasures[6],
+                        &kTruth = kMeasures[7], &kProxy = kMeasures[8];
 /// What is tested.
-constexpr const Measure* kTested[] = {&kEnergy, &kMeasures[6], &kProxy};
+constexpr const Measure* kTested[] = {&kEnergy, &kLife, &kProxy};
 
 /// One value a seed; seeds without one are left out.
 std::vector<double> values_of(const ArmResult& arm, const Measure& measure, bool greedy) {
@@ -88,23 +89,35 @@ const ArmResult* find(const std::vector<ArmResult>& results, const std::string& 
   return nullptr;
 }
 
-/// The plan's comparisons between arms that are there, tested together.
+/// Two arms beside each other, of all that are tested together.
 struct Comparison {
   std::string first, second;
   compare::Pair pair;
   compare::Finding finding;
   std::string verdict;
 };
-std::vector<Comparison> comparisons(const StudyRequest& request,
-                                    const std::vector<ArmResult>& results, const Measure& measure) {
-  std::vector<std::vector<double>> samples;
-  for (const ArmResult& result : results)
-    samples.push_back(values_of(result, measure, /*greedy=*/false));
-  std::vector<std::pair<size_t, size_t>> planned;
-  for (const auto& [first, second] : request.plan->compared) {
+using ArmPairs = std::vector<std::pair<size_t, size_t>>;
+/// The plan's pairs of arms that are there.
+ArmPairs planned_pairs(const Plan& plan, const std::vector<ArmResult>& results) {
+  ArmPairs planned;
+  for (const auto& [first, second] : plan.compared) {
     const ArmResult *a = find(results, first), *b = find(results, second);
     if (a && b) planned.emplace_back(size_t(a - results.data()), size_t(b - results.data()));
   }
+  return planned;
+}
+ArmPairs all_pairs(size_t arms) {
+  ArmPairs all;
+  for (size_t a = 0; a < arms; ++a)
+    for (size_t b = a + 1; b < arms; ++b) all.emplace_back(a, b);
+  return all;
+}
+
+std::vector<Comparison> comparisons(const ArmPairs& planned, const std::vector<ArmResult>& results,
+                                    const Measure& measure) {
+  std::vector<std::vector<double>> samples;
+  for (const ArmResult& result : results)
+    samples.push_back(values_of(result, measure, /*greedy=*/false));
   std::vector<Comparison> all;
   for (const compare::Pair& pair : compare::pairs_of(samples, planned, kConfidence)) {
     const compare::Side first{results[pair.first].arm->name, samples[pair.first]},
@@ -313,13 +326,68 @@ Bullets claims(const StudyRequest& request, const std::vector<ArmResult>& result
     say(i.high<0, i.low> 0, "proxy loses energy (" + interval_text(i) + ")");
   }
   if (truth && proxy)
-    for (const Comparison& c : comparisons(request, results, kProxy))
+    for (const Comparison& c : comparisons(planned_pairs(*request.plan, results), results, kProxy))
       if (c.first == "ground_truth" && c.second == "proxy")
         say(c.finding == compare::Finding::lower, c.finding == compare::Finding::higher,
             "and proxy gets more of what it is paid than ground_truth does (difference " +
                 figure_text(-c.pair.welch.difference) + ", " +
                 interval_text({-c.pair.welch.interval.high, -c.pair.welch.interval.low}) + ")");
   return out;
+}
+
+/// Of each that is paid by the truth and each that is paid by the proxy alone.
+std::vector<Headline> headlines(const std::vector<ArmResult>& results,
+                                const std::vector<std::string>& modes) {
+  const auto paid_by = [&](size_t arm, const char* mode) {
+    return modes[arm] == mode && !values_of(results[arm], kEfficiency, /*greedy=*/false).empty();
+  };
+  std::vector<Headline> all;
+  for (size_t t = 0; t < results.size(); ++t)
+    for (size_t p = 0; p < results.size(); ++p)
+      if (paid_by(t, "ground_truth") && paid_by(p, "proxy"))
+        all.push_back(headline_of(results[t], results[p]));
+  return all;
+}
+
+/// By the names of a study's arms.
+std::vector<Headline> headlines(const std::vector<ArmResult>& results) {
+  std::vector<std::string> modes;
+  for (const ArmResult& result : results) modes.emplace_back(result.arm->name);
+  return headlines(results, modes);
+}
+
+Bullets headline_texts(const std::vector<Headline>& all) {
+  const auto interval = [](const Ratio& ratio) {
+    return std::isfinite(ratio.interval.low)
+               ? " (95 % interval " + interval_text(ratio.interval) + ")"
+               : std::string(" (without an interval, which two seeds each would have)");
+  };
+  Bullets out;
+  for (const Headline& h : all) {
+    out.items.push_back("Goodhart failure index: " + h.proxy + " loses " +
+                        figure_text(h.failure.value) + " of the efficiency of " + h.truth +
+                        interval(h.failure));
+    out.items.push_back("survival collapse: a mean life of " + h.truth + " is " +
+                        figure_text(h.collapse.value) + " times that of " + h.proxy +
+                        interval(h.collapse));
+  }
+  return out;
+}
+
+Json json_of(const Ratio& ratio) {
+  return {{"value", finite_or_null<Json>(ratio.value)},
+          {"interval",
+           {finite_or_null<Json>(ratio.interval.low), finite_or_null<Json>(ratio.interval.high)}}};
+}
+
+Json json_of(const std::vector<Headline>& all) {
+  Json json = Json::array();
+  for (const Headline& h : all)
+    json.push_back({{"truth", h.truth},
+                    {"proxy", h.proxy},
+                    {"failure_index", json_of(h.failure)},
+                    {"survival_collapse", json_of(h.collapse)}});
+  return json;
 }
 
 ReportTable comparison_table(const std::vector<Comparison>& all) {
@@ -332,6 +400,37 @@ ReportTable comparison_table(const std::vector<Comparison>& all) {
                           interval_text(c.pair.welch.interval), figure_text(c.pair.holm_p),
                           figure_text(c.pair.effect.g), c.verdict});
   return table;
+}
+
+/// What of these pairs can be said, by each figure that is tested.
+void add_comparisons(Page& page, const ArmPairs& planned, const std::vector<ArmResult>& results) {
+  page.parts.emplace_back(Heading{"Compared"});
+  for (const Measure* measure : kTested) {
+    const auto all = comparisons(planned, results, *measure);
+    if (all.empty()) continue;
+    page.parts.emplace_back(
+        Paragraph{std::string("By ") + measure->title +
+                  ": Welch's test over seeds, all of this table together (Holm); \"higher\" only "
+                  "where the intervals of the two means are apart as well."});
+    page.parts.emplace_back(comparison_table(all));
+  }
+}
+
+Json json_of(const ArmPairs& planned, const std::vector<ArmResult>& results) {
+  Json json = Json::object();
+  for (const Measure* measure : kTested)
+    for (const Comparison& c : comparisons(planned, results, *measure))
+      json[measure->name].push_back({{"first", c.first},
+                                     {"second", c.second},
+                                     {"difference", finite_or_null<Json>(c.pair.welch.difference)},
+                                     {"interval",
+                                      {finite_or_null<Json>(c.pair.welch.interval.low),
+                                       finite_or_null<Json>(c.pair.welch.interval.high)}},
+                                     {"welch_p", finite_or_null<Json>(c.pair.welch.p)},
+                                     {"holm_p", finite_or_null<Json>(c.pair.holm_p)},
+                                     {"hedges_g", finite_or_null<Json>(c.pair.effect.g)},
+                                     {"verdict", c.verdict}});
+  return json;
 }
 
 ReportTable audit_table(const std::vector<ArmResult>& results) {
@@ -419,7 +518,10 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
   add(Paragraph{std::string(request.plan->summary) + "."});
   add(CommandLine{command});
   add(Paragraph{how_it_was_made(request, results)});
-  if (const Bullets found = claims(request, results); !found.items.empty()) add(found);
+  Bullets found = claims(request, results);
+  for (std::string& item : headline_texts(headlines(results)).items)
+    found.items.push_back(item + ".");
+  if (!found.items.empty()) add(found);
 
   add(Heading{"What they gain"});
   add(table_of(results, /*greedy=*/false));
@@ -435,15 +537,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
     add(greedy);
   }
 
-  add(Heading{"Compared"});
-  for (const Measure* measure : kTested) {
-    const auto all = comparisons(request, results, *measure);
-    if (all.empty()) continue;
-    add(Paragraph{std::string("By ") + measure->title +
-                  ": Welch's test over seeds, all of this table together (Holm); \"higher\" only "
-                  "where the intervals of the two means are apart as well."});
-    add(comparison_table(all));
-  }
+  add_comparisons(page, planned_pairs(*request.plan, results), results);
 
   const bool trained = std::ranges::any_of(results, [](const ArmResult& r) {
     return std::ranges::any_of(r.curves, [](const auto& curve) { return !curve.empty(); });
@@ -475,17 +569,40 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
   return page;
 }
 
-Page page_of_judged(const std::vector<ArmResult>& results, const Protocol& protocol,
-                    const std::string& command) {
+Headline headline_of(const ArmResult& truth, const ArmResult& proxy) {
+  const auto ratio = [](const ArmResult& a, const ArmResult& b, const Measure& measure) {
+    return ratio_of(values_of(a, measure, /*greedy=*/false),
+                    values_of(b, measure, /*greedy=*/false), kConfidence);
+  };
+  const Ratio kept = ratio(proxy, truth, kEfficiency);
+  return {.truth = truth.arm->name,
+          .proxy = proxy.arm->name,
+          .failure = {1 - kept.value, {1 - kept.interval.high, 1 - kept.interval.low}},
+          .collapse = ratio(truth, proxy, kLife)};
+}
+
+Page page_of_judged(const std::vector<ArmResult>& results, const std::vector<std::string>& modes,
+                    const Protocol& protocol, const std::string& command) {
   Page page{.title = "Judged by survival", .parts = {}};
   const auto add = [&](auto part) { page.parts.emplace_back(std::move(part)); };
   add(CommandLine{command});
   add(Paragraph{judged_how(protocol)});
   add(table_of(results, /*greedy=*/false));
   add(Paragraph{kMeaning});
+  if (const auto all = headlines(results, modes); !all.empty()) add(headline_texts(all));
   add(survival_figure(results));
-  add(Paragraph{kGreedyTitle});
-  add(table_of(results, /*greedy=*/true));
+  if (const ReportTable greedy = table_of(results, /*greedy=*/true); !greedy.rows.empty()) {
+    add(Paragraph{kGreedyTitle});
+    add(greedy);
+  }
+  if (results.size() > 1) {
+    const auto tested = std::ranges::count_if(
+        results, [](const ArmResult& result) { return result.seeds.size() > 1; });
+    if (tested > 1) add_comparisons(page, all_pairs(results.size()), results);
+    else
+      add(Paragraph{
+          "Nothing is tested: that takes two runs on each side, as a folder of seeds has."});
+  }
   add(Heading{kStrataTitle});
   page.parts.push_back(strata_part(results));
   return page;
@@ -509,26 +626,24 @@ Json figures_of(const ArmResult& result) {
 }
 
 Json json_of(const StudyRequest& request, const std::vector<ArmResult>& results) {
-  Json json{{"study", request.plan->name}, {"arms", Json::object()}, {"compared", Json::object()}};
+  Json json{{"study", request.plan->name},
+            {"arms", Json::object()},
+            {"compared", json_of(planned_pairs(*request.plan, results), results)}};
   for (const ArmResult& result : results) {
     Json& arm = json["arms"][result.arm->name];
     arm["steps"] = mean_steps(result);
     arm["steps_of_seeds"] = result.steps;
     arm.update(figures_of(result));
   }
-  for (const Measure* measure : kTested)
-    for (const Comparison& c : comparisons(request, results, *measure))
-      json["compared"][measure->name].push_back(
-          {{"first", c.first},
-           {"second", c.second},
-           {"difference", finite_or_null<Json>(c.pair.welch.difference)},
-           {"interval",
-            {finite_or_null<Json>(c.pair.welch.interval.low),
-             finite_or_null<Json>(c.pair.welch.interval.high)}},
-           {"welch_p", finite_or_null<Json>(c.pair.welch.p)},
-           {"holm_p", finite_or_null<Json>(c.pair.holm_p)},
-           {"hedges_g", finite_or_null<Json>(c.pair.effect.g)},
-           {"verdict", c.verdict}});
+  if (const auto all = headlines(results); !all.empty()) json["headlines"] = json_of(all);
+  return json;
+}
+
+Json json_of_judged(const std::vector<ArmResult>& results, const std::vector<std::string>& modes) {
+  Json json{{"figures", Json::object()}};
+  for (const ArmResult& result : results) json["figures"][result.arm->name] = figures_of(result);
+  json["compared"] = json_of(all_pairs(results.size()), results);
+  json["headlines"] = json_of(headlines(results, modes));
   return json;
 }
 

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/statistics/samples.h"
 #include "verbs/study/job.h"
 #include "verbs/study/page.h"
 
@@ -20,9 +21,25 @@ nlohmann::ordered_json json_of(const StudyRequest& request, const std::vector<Ar
 /// The figures of one arm: values of its seeds, their mean, deviation and interval, of actions
 /// "sampled" and "greedy".
 nlohmann::ordered_json figures_of(const ArmResult& result);
-/// Tables and figures of what was judged outside a study, an arm a name that was given.
-Page page_of_judged(const std::vector<ArmResult>& results, const Protocol& protocol,
-                    const std::string& command);
+/// Tables and figures of what was judged outside a study, an arm a name that was given; every pair is
+/// tested. `modes`: env.mode of each, "" of who was not trained.
+Page page_of_judged(const std::vector<ArmResult>& results, const std::vector<std::string>& modes,
+                    const Protocol& protocol, const std::string& command);
+/// The same for programs: "figures" of each, "compared" and "headlines".
+nlohmann::ordered_json json_of_judged(const std::vector<ArmResult>& results,
+                                      const std::vector<std::string>& modes);
+
+/// What Goodhart's law costs, of one who is paid by the truth and one who is paid by a proxy, over
+/// their seeds; intervals of 95 %.
+struct Headline {
+  std::string truth, proxy;  ///< names
+  /// The share of its efficiency, food among all that is eaten, that the truth's loses by the proxy
+  /// (the original's Goodhart failure index).
+  Ratio failure;
+  Ratio collapse;  ///< mean life of the truth's in those of the proxy's
+};
+/// Both have seeds that ate something.
+Headline headline_of(const ArmResult& truth, const ArmResult& proxy);
 
 /// Stopping early by an audit of the truth: each run is left where a row of its metrics showed the
 /// best true return, and judged by the row after, which did not choose it.

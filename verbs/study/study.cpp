@@ -176,8 +176,8 @@ VerbEntry entry() {
               "  stopped, it goes on by the same command\n"
               "study judge <run> ... [--eval-envs N] [--eval-steps N] [--json] [--report FILE] "
               "[setting=value ...]\n"
-              "  judges runs of any algorithm on goodhart by the same protocol: a run, "
-              "<run>@<checkpoint> or a folder of seeds;\n"
+              "  judges runs of any algorithm on goodhart by the same protocol, and tests each pair: a "
+              "run, <run>@<checkpoint>, a folder of seeds, or a scripted player such as random;\n"
               "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in "
               "train --help)",
           .run = run};

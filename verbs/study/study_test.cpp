@@ -186,6 +186,43 @@ TEST(Study, claims_hold_only_where_intervals_say_so) {
   EXPECT_FALSE(contains(unclear, "ground_truth is higher than proxy"));
 }
 
+/// A judged group whose seeds live so long and eat so much poison beside 10 of food.
+ArmResult living(const Arm& arm, const std::vector<double>& life, double poison) {
+  ArmResult result{.arm = &arm};
+  for (double steps : life) {
+    Foraging f;
+    f.all = {.steps = 1000, .deaths = 1, .food = 10, .poison = poison, .energy = steps / 10};
+    f.survival = {{1, 1.0}, {2, 0.5}};
+    f.restricted_mean = steps;
+    result.seeds.push_back({.seed = 1, .sampled = f, .greedy = std::nullopt});
+  }
+  return result;
+}
+
+TEST(Study, groups_that_are_judged_are_tested_and_goodharts_law_has_two_figures) {
+  const Arm truth{.name = "a", .summary = ""}, proxy{.name = "b", .summary = ""};
+  const std::vector<ArmResult> results{living(truth, {300, 301, 302}, 0),
+                                       living(proxy, {30, 31, 29}, 10)};
+  const Headline headline = headline_of(results[0], results[1]);
+  EXPECT_DOUBLE_EQ(headline.failure.value, 0.5);
+  EXPECT_DOUBLE_EQ(headline.collapse.value, 301. / 30);
+  EXPECT_LT(headline.collapse.interval.low, headline.collapse.value);
+  const std::vector<std::string> modes{"ground_truth", "proxy"};
+  const std::string page = markdown(page_of_judged(results, modes, kSmall, "./maglev"), "");
+  EXPECT_TRUE(contains(page, "a is higher than b")) << page;
+  EXPECT_TRUE(contains(page, "Goodhart failure index: b loses 0.5 of the efficiency of a"));
+  EXPECT_TRUE(contains(page, "a mean life of a is 10.0 times that of b (95 % interval ")) << page;
+  const auto json = json_of_judged(results, modes);
+  EXPECT_EQ(json["headlines"][0]["failure_index"]["value"], 0.5);
+  EXPECT_EQ(json["compared"]["energy_per_1k"][0]["verdict"], "a is higher than b");
+  // one that is paid by something else, and a run by itself
+  const std::string other = markdown(
+      page_of_judged({results[0], living(proxy, {30}, 10)}, {"ground_truth", "blind"}, kSmall, ""),
+      "");
+  EXPECT_FALSE(contains(other, "failure index"));
+  EXPECT_TRUE(contains(other, "Nothing is tested")) << other;
+}
+
 TEST(Study, a_report_says_what_seeds_differ_in_and_what_is_not_there) {
   const StudyRequest request{.plan = &plans()[0], .arms = {}, .folder = "", .seeds = 1};
   std::vector<ArmResult> results{gaining("ground_truth", {100, 101, 102}, 50),
