@@ -187,7 +187,7 @@ void Envs::step(const at::Tensor& action) {
 
 void Envs::count_step() {
   const at::Tensor taken = envs_->take_events().to(device());
-  counted_ += taken.sum(0, /*keepdim=*/false, at::kDouble);
+  counted_ += taken.to(at::kDouble).sum(0);
   events_ = spec().agents > 1 ? taken.repeat_interleave(spec().agents, 0) : taken;
 }
 

@@ -65,6 +65,7 @@ export function draw_action(frame, about) {
   $("action-panel").hidden = !shown;
   if (!shown) return;
   $("bars").classList.toggle("numbers", !frame.probs);
+  $("bars").classList.toggle("named", about.names.length > 0);
   $("bars").replaceChildren(...(frame.probs ? category_bars(frame, about) : number_bars(frame, about)));
 }
 
