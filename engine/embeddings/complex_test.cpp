@@ -1,5 +1,6 @@
 #include "engine/embeddings/complex.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 
@@ -76,7 +77,10 @@ TEST(ComplexEmbedding, learns_what_lies_where_on_a_ring) {
   const auto model = ComplexEmbedding::train(
       known, 30, 3, {.dim = 24, .epochs = 200, .batch = 64, .n3 = 5e-2, .seed = 3}, pool,
       [&](int64_t epoch, double loss) { (epoch ? last : first) = loss; },
-      [&](int64_t count, int64_t of) { ++batches, asked = count, all = of; });
+      [&](int64_t count, int64_t of) {
+        ++batches, asked = count, all = of;
+        return true;
+      });
   EXPECT_NEAR(first, std::log(30.0), 0.3);
   EXPECT_LT(last, 0.5 * first);
   EXPECT_EQ(all, 200 * 2 * int64_t(known.size()));
@@ -90,6 +94,26 @@ TEST(ComplexEmbedding, learns_what_lies_where_on_a_ring) {
         model.firsts(ids({a.predicate}), ids({a.second})).argmax().item<int64_t>() == a.first - 1;
   }
   EXPECT_GT(right, int(held.size())) << "of " << 2 * held.size();
+}
+
+TEST(ComplexEmbedding, that_is_ended_has_learned_what_it_was_asked) {
+  claim_threads();
+  const datalog::Program p = ring(30);
+  ThreadPool pool(1);
+  const int64_t count = 2 * int64_t(p.facts.size());
+  const auto model_of = [&](int64_t epochs, int64_t most) {
+    int64_t told = 0, asked = 0;
+    const auto model = ComplexEmbedding::train(
+        p.facts, 30, 3, {.dim = 4, .epochs = epochs, .batch = 64}, pool,
+        [&](int64_t, double) { ++told; },
+        [&](int64_t until_now, int64_t) { return (asked = until_now) < most; });
+    EXPECT_EQ(asked, std::min(most, epochs * count));
+    EXPECT_EQ(told, (asked - 1) / count);
+    return model.seconds(ids({1, 3}), ids({2, 5}));
+  };
+  // ended with an epoch, it is one of so many; within an epoch it is not
+  EXPECT_TRUE(at::equal(model_of(9, 2 * count), model_of(2, 2 * count)));
+  EXPECT_FALSE(at::equal(model_of(9, 2 * count), model_of(9, 2 * count + 64)));
 }
 
 TEST(ComplexEmbedding, is_the_same_for_the_same_seed_on_any_number_of_threads) {
