@@ -1,5 +1,6 @@
 #include "engine/host/gpu_counters.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace maglev {
@@ -8,9 +9,12 @@ namespace {
 // by their numbers in NVML
 constexpr unsigned kMultiprocessors = 2, kTensorCores = 5, kBandwidth = 10;
 
+// beyond it is a mistake, and not a full part measured somewhat late
+constexpr double kMostPercent = 105;
+
 double share_of(const NvmlGpmMetric& metric) {
-  const bool told = metric.error == 0 && metric.value >= 0 && metric.value <= 100;
-  return told ? metric.value / 100 : GpuShares::kUnknown;
+  const bool told = metric.error == 0 && metric.value >= 0 && metric.value <= kMostPercent;
+  return told ? std::min(1., metric.value / 100) : GpuShares::kUnknown;
 }
 
 }  // namespace

@@ -163,7 +163,8 @@ void Evaluation::judge() {
     double per_1k = 0, per_episode = 0;
     for (const EvalResult& r : results) {
       per_1k += r.events_per_1k[k].second / double(results.size());
-      per_episode += r.events[k].second / double(r.episodes) / double(results.size());
+      per_episode += r.episodes ? r.events[k].second / double(r.episodes * int64_t(results.size()))
+                                : std::numeric_limits<double>::quiet_NaN();
     }
     const std::string name = "eval/" + game.spec.events[k];
     values.emplace_back(name + "_per_1k", per_1k);

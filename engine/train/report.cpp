@@ -29,7 +29,7 @@ void add_episodes(MetricRow& row, const EpisodeTotals& totals, const EnvSpec& sp
     const std::string name = "events/" + spec.events[k];
     row.values.emplace_back(name + "_per_1k",
                             totals.steps ? 1000 * totals.events[k] / double(totals.steps) : kNan);
-    // the share of episodes where it is counted once, in an episode's last step
+    // the share of episodes where an episode's last step alone counts it
     row.values.emplace_back(name + "_per_episode",
                             totals.episodes ? totals.events[k] / episodes : kNan);
   }

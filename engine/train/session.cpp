@@ -314,15 +314,10 @@ void Session::watch_for_stalls() {
   // the line comes from a thread of the watch's own
   StallWatch::Asks asks{.say =
                             [this](const std::string& text) {
-                              log(text);
                               writer_.tell(text);
+                              log(text);
                             },
-                        .end =
-                            [] {
-                              // the line is written meanwhile, where anybody takes it
-                              std::this_thread::sleep_for(std::chrono::seconds(1));
-                              ::_exit(kStalled);
-                            }};
+                        .end = [] { ::_exit(kStalled); }};
   if (const at::Device device = trainer_.placement().device; device.is_cuda())
     asks.device = [index = device.index(), stream = current_stream()] {
       return stream_text(index, stream);

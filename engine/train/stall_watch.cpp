@@ -76,6 +76,7 @@ std::string stream_text(int device, void* stream) {
 
 StallWatch::StallWatch(Limits limits, Asks asks) : limits_(limits), asks_(std::move(asks)) {
   if (limits_.tell_s <= 0 && limits_.end_s <= 0) return;
+  teller_ = std::make_unique<Background>("stall teller");
   thread_ = std::make_unique<Background>("stall watch");
   thread_->start([this] { watch(); });
 }
@@ -93,40 +94,56 @@ void StallWatch::iteration(double seconds) {
   longest_s_ = std::max(longest_s_.load(), seconds);
 }
 
-double StallWatch::stretched(double limit_s) const {
+double StallWatch::tell_limit_s() const {
   const double longest_s = longest_s_;
-  return longest_s > 0 ? std::max(limit_s, kOfLongest * longest_s) : kBeforeFirst * limit_s;
+  return longest_s > 0 ? std::max(limits_.tell_s, kOfLongest * longest_s)
+                       : kBeforeFirst * limits_.tell_s;
+}
+
+void StallWatch::tell(double silent_s, const std::string& what_comes) {
+  if (telling_.exchange(true)) return;
+  teller_->wait();
+  teller_->start([this, silent_s, what_comes] {
+    std::string text = "no progress for " + printed("%.0f s", silent_s) + ", since " +
+                       clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
+    if (asks_.device) text += "; " + asks_.device();
+    asks_.say(text + "; " + what_comes);
+    telling_ = false;
+  });
 }
 
 void StallWatch::watch() {
-  const double tell_s = limits_.tell_s > 0 ? limits_.tell_s : kNever;
   const double end_s = limits_.end_s > 0 ? limits_.end_s : kNever;
-  const double look_s = std::min({kStallLook_s, tell_s / 10, end_s / 10});
+  const double least_s = std::min(limits_.tell_s > 0 ? limits_.tell_s : kNever, end_s);
+  const double look_s = std::min(kStallLook_s, least_s / 10);
+  const std::string waits =
+      limits_.end_s > 0
+          ? "the run is waited for until " + printed("%g s", end_s) + " (train.stall_end)"
+          : "the run goes on waiting (train.stall=0: never say this)";
   uint64_t passed = asks_.passed();
   double silent_s = 0, told_s = 0, looked_s = steady_s();
+  bool ends = false;  // was told that it ends now
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, std::chrono::duration<double>(look_s), [&] { return over_; })) {
+  while (!changed_.wait_for(lock, std::chrono::duration<double>(ends ? kStallLook_s : look_s),
+                            [&] { return over_; })) {
     const double now_s = steady_s();
     // a process that was stopped (Ctrl-Z) or a machine that slept did nothing meanwhile, and no
     // thread of it stood still
     silent_s += std::min(now_s - std::exchange(looked_s, now_s), 2 * look_s);
     const uint64_t now = asks_.passed();
     if (std::exchange(passed, now) != now || trace::ReportsOwnWait::any()) {
-      silent_s = told_s = 0;
+      silent_s = told_s = 0, ends = false;
       continue;
     }
-    const bool ends = silent_s >= stretched(end_s);
-    if (!ends && silent_s < std::max(stretched(tell_s), 2 * told_s)) continue;
-    told_s = silent_s;
-    // a disk that does not answer may hold the line up, and the run's end not
-    lock.unlock();
-    std::string text = "no progress for " + printed("%.0f s", silent_s) + ", since " +
-                       clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
-    if (asks_.device) text += "; " + asks_.device();
-    asks_.say(text + (ends ? "; the process ends here (train.stall_end)"
-                           : "; the run goes on waiting (train.stall=0: never say this)"));
-    if (ends) asks_.end();
-    lock.lock();
+    // a last moment for the line, and for who moves after all
+    if (ends) return asks_.end();
+    ends = silent_s >= end_s;
+    if (ends) {
+      tell(silent_s, "the process ends here (train.stall_end)");
+    } else if (limits_.tell_s > 0 && silent_s >= std::max(tell_limit_s(), 2 * told_s)) {
+      told_s = silent_s;
+      tell(silent_s, waits);
+    }
   }
 }
 

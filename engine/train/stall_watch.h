@@ -33,15 +33,15 @@ class StallWatch {
   /// What it asks and whom it tells, on its own thread.
   struct Asks {
     std::function<void(const std::string&)> say;
-    std::function<void()> end = {};  ///< ends the process; asked for where Limits::end_s is
+    std::function<void()> end = {};  ///< ends the process at once; where Limits::end_s is given
     std::function<std::string()> device = {};  ///< what a GPU does meanwhile; empty: there is none
     std::function<uint64_t()> passed = trace::spans_passed;
     std::function<std::vector<trace::ThreadNow>()> threads = trace::threads_now;
   };
-  /// Tells where no span begins or ends for so long, then for twice as long, and so on. Either
-  /// limit is kBeforeFirst times as long at first, and later never less than kOfLongest
-  /// iterations. What waits and tells people itself (trace::ReportsOwnWait) is left alone. Throws
-  /// Error where the system gives no thread.
+  /// Tells where no span begins or ends for so long, then for twice as long, and so on: at first for
+  /// kBeforeFirst times as long, later never for less than kOfLongest iterations. Ends it after
+  /// end_s, whatever iterations take, and though telling it hangs. What waits and tells people itself
+  /// (trace::ReportsOwnWait) is left alone. Throws Error where the system gives no thread.
   StallWatch(Limits limits, Asks asks);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;
@@ -52,9 +52,12 @@ class StallWatch {
 
  private:
   void watch();
+  /// On a thread of its own, for a disk or a device that does not answer holds it up: not at all
+  /// while the line before is still on its way.
+  void tell(double silent_s, const std::string& what_comes);
 
-  /// `limit_s` as it is for now.
-  double stretched(double limit_s) const;
+  /// Limits::tell_s as it is for now.
+  double tell_limit_s() const;
 
   const Limits limits_;
   const Asks asks_;
@@ -62,7 +65,9 @@ class StallWatch {
   std::mutex mutex_;                  ///< of over_
   std::condition_variable changed_;
   bool over_ = false;
-  std::unique_ptr<Background> thread_;  ///< ends first; null: nobody is to be told
+  std::atomic<bool> telling_{false};
+  std::unique_ptr<Background> teller_;  ///< null: nobody is to be told
+  std::unique_ptr<Background> thread_;  ///< ends first; null likewise
 };
 
 /// "main in iteration > collect > env_step; pool 1, pool 2 in env_step; 3 idle": those in no span

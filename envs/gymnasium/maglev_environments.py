@@ -105,10 +105,15 @@ class Environments:
         return env
 
     def action_names(self, env):
-        """As Atari's games tell them; elsewhere none."""
-        meanings = getattr(getattr(env, "unwrapped", env), "get_action_meanings", list)
-        names = [str(name) for name in meanings()]
-        return names if self.actions.heads == [len(set(names))] == [len(names)] else []
+        """As Atari's games tell them, where no wrapper gives others; elsewhere none."""
+        inner = getattr(env, "unwrapped", env)
+        try:
+            names = [str(name) for name in inner.get_action_meanings()]
+            # an environment's own code, which nobody needs to train
+            same = inner.action_space == env.action_space
+        except Exception:
+            return []
+        return names if same and all(names) and self.actions.heads == [len(set(names))] == [len(names)] else []
 
     def limits(self, made, env):
         return {"max_steps": env.spec.max_episode_steps, "solved_at": finite(env.spec.reward_threshold)}

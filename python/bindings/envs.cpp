@@ -163,7 +163,8 @@ void Envs::reset(uint64_t seed) {
   // nothing was done to get here
   for (const at::Tensor& column : {columns_.reward, columns_.terminated, columns_.truncated})
     column.zero_();
-  if (events_.defined()) events_ = at::zeros_like(events_);
+  // what totals() has not taken is forgotten, as returns and lengths are
+  if (events_.defined()) events_ = at::zeros_like(events_), counted_.zero_();
 }
 
 void Envs::seed_into(uint64_t seed) {

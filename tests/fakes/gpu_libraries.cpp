@@ -152,7 +152,7 @@ int nvmlGpmMetricsGet(Metrics* asked) {
   for (Metric* metric = asked->metrics; metric < asked->metrics + asked->count; ++metric) {
     const double percent = metric->id == 2 ? 10 : metric->id == 5 ? 30 : metric->id == 10 ? 50 : -1;
     metric->error = percent < 0 ? 2 : 0;
-    metric->value = state_is("nonsense") ? 101 : percent * between;
+    metric->value = state_is("nonsense") ? 120 : percent * between;
   }
   return 0;
 }

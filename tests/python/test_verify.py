@@ -130,6 +130,7 @@ def test_two_runs_are_the_same_or_it_is_told_where_they_part(engine, tmp_path):
     again = trained(engine, tmp_path / "again", *PENDULUM, "threads=2", "train.keep=9")
     found = compared(engine, first, again, status=0)
     assert found["settings"] == (False, "threads 1 and 2"), "told, and of no matter to what was learned"
+    assert found["versions"][0], found["versions"]
     assert found["metrics"][0] and found["checkpoints"] == (True, "5 are the same, the last at step 4096")
 
     # from the second save on its rate is another: what is resumed with another setting parts there
@@ -144,12 +145,15 @@ def test_two_runs_are_the_same_or_it_is_told_where_they_part(engine, tmp_path):
     assert "ppo.lr" in found["settings"][1]
     assert "the same up to step 1024; then at step 2048 " in found["metrics"][1]
     at = found["checkpoints"][1]
-    assert at.startswith("the same up to step 1024; then at step 2048 ") and "the first is " in at and " numbers, most where they are " in at
+    assert at.startswith("the same up to step 1024; then at step 2048 ") and "the first is " in at, at
+    assert " numbers, most where they are " in at, at
+    assert found["versions"][0], "what a resume adds is none"
 
     done = engine("verify", first, "--against", again)
-    assert done.returncode == 0 and done.stdout.endswith("the same, to the bit\n")
+    assert done.returncode == 0 and done.stdout.endswith("the same to the bit, as far as both go\n")
     # no step in common
-    other = trained(engine, tmp_path / "other", "pendulum", "train.steps=1000", "env.count=10", "ppo.rollout=100", "ppo.minibatch=100")
+    uneven = ["env.count=10", "ppo.rollout=100", "ppo.minibatch=100"]
+    other = trained(engine, tmp_path / "other", "pendulum", "train.steps=1000", *uneven)
     shutil.rmtree(other / "checkpoints/step_000000000000")
     done = engine("verify", first, "--against", other)
     assert done.returncode == 2 and "neither a row of metrics nor a checkpoint at the same step" in done.stderr

@@ -24,8 +24,11 @@ struct Reached {
 double confidence_of(const datalog::Child& child, const datalog::Atom& resolved,
                      const datalog::Knowledge& knowledge, const datalog::Program& program) {
   if (child.rule < 0) return 1;
+  // variables of rules are below 0, those of goals behind the constants
   const datalog::Atom& head = knowledge.head(child.rule);
-  if (resolved.first == resolved.second && head.first != head.second) return 0;
+  const bool two_variables = head.first < 0 && head.second < 0 && head.first != head.second;
+  if (two_variables && resolved.first == resolved.second && resolved.first <= knowledge.constants)
+    return 0;
   return program.rules[size_t(knowledge.rule_of_program(child.rule))].confidence;
 }
 

@@ -12,8 +12,8 @@ constexpr double kLeastLogConfidence = -27.6;
 
 /// The logarithm of the product of the confidences of a proof's rules, in [kLeastLogConfidence, 0]:
 /// of the surest way along the goals that `state`, whose query is proved, came through. Facts are
-/// sure. A rule whose head has two variables is worth nothing where they are one constant: such
-/// pairs are not in its confidence.
+/// sure. A rule whose head has two variables is worth nothing where they are one constant as it is
+/// applied: such pairs are not in its confidence.
 double log_confidence(const Kg::Params& params, const Kg::Assets& assets,
                       const datalog::Program& program, const Kg::State& state);
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "engine/train/training_run.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::sweep {
@@ -22,7 +23,7 @@ Cause cause_of_signal(int signal) {
 }  // namespace
 
 Cause cause_of(int status, const std::string& said) {
-  if (status == train::kStopped) return Cause::outside;
+  if (status == train::kStopped || status == kStalled) return Cause::outside;
   if (!train::killed_text(status).empty()) return cause_of_signal(status - 128);
   if (said.find(kNoRoom) != std::string::npos) return Cause::disk;
   if (const size_t place = said.find(kBySignal); place != std::string::npos)

@@ -13,6 +13,7 @@ TEST(SweepEnding, a_kill_and_a_stop_come_from_outside_and_a_crash_does_not) {
   for (int signal : {SIGKILL, SIGTERM, SIGHUP, SIGXCPU})
     EXPECT_EQ(cause_of(128 + signal, "step=256"), Cause::outside) << signal;
   EXPECT_EQ(cause_of(train::kStopped, ""), Cause::outside);
+  EXPECT_EQ(cause_of(kStalled, ""), Cause::outside) << "a disk or a device that hangs";
   for (int signal : {SIGSEGV, SIGABRT, SIGFPE})
     EXPECT_EQ(cause_of(128 + signal, ""), Cause::trial) << signal;
   EXPECT_EQ(cause_of(2, "[ppo] ppo.minibatch must be at most 64"), Cause::trial);

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,9 @@ namespace maglev::verbs::verify {
 namespace {
 
 constexpr size_t kMostTold = 8;
+constexpr std::string_view kVersions[] = {"maglev", "git commit", "plug-ins", "torch", "device",
+                                          "processor", "processors this process may use",
+                                          "system", "kernel"};
 using Texts = std::map<std::string, std::string>;
 
 // names that have other values in the two, or are in one alone: "threads 1 and 2"
@@ -57,7 +61,7 @@ Texts settings_of(const Experiment& experiment) {
   return texts;
 }
 
-// "- torch: 2.13.0" of reproduce.md, but for what the settings say better
+// "- torch: 2.13.0" of reproduce.md, where it says what the run began with: a resume adds to it
 Texts versions_of(const std::string& run) {
   Texts texts;
   const std::string file = run + "/reproduce.md";
@@ -65,9 +69,10 @@ Texts versions_of(const std::string& run) {
   read_lines(file, [&](std::string_view line) {
     const size_t colon = line.find(": ");
     if (!line.starts_with("- ") || colon == line.npos) return;
-    texts[std::string(line.substr(2, colon - 2))] = line.substr(colon + 2);
+    const std::string_view name = line.substr(2, colon - 2);
+    if (std::ranges::find(kVersions, name) != std::end(kVersions))
+      texts.emplace(name, line.substr(colon + 2));
   });
-  for (const char* setting : {"seed", "threads", "processes", "machines"}) texts.erase(setting);
   return texts;
 }
 
@@ -97,12 +102,17 @@ std::optional<Comparison> compare_metrics(const std::string& run, const std::str
   const auto ours = figures_of(run), theirs = figures_of(other);
   int64_t rows = 0;
   double last = 0;
+  std::set<std::string> lacking;
   for (const auto& [step, figures] : ours) {
     const auto found = theirs.find(step);
     if (found == theirs.end()) continue;
     for (const auto& [column, value] : figures) {
       const auto figure = found->second.find(column);
-      if (figure == found->second.end() || same(value, figure->second)) continue;
+      if (figure == found->second.end()) {
+        lacking.insert(column);
+        continue;
+      }
+      if (same(value, figure->second)) continue;
       const std::string before =
           rows > 0 ? "the same up to " + steps_text(last) + "; then " : std::string();
       return Comparison{"metrics", false, /*learned=*/true,
@@ -112,8 +122,14 @@ std::optional<Comparison> compare_metrics(const std::string& run, const std::str
     rows += 1, last = step;
   }
   if (rows == 0) return std::nullopt;
-  return Comparison{"metrics", true, /*learned=*/true,
-                    std::to_string(rows) + " rows are the same, the last at " + steps_text(last)};
+  std::string what =
+      std::to_string(rows) + " rows are the same, the last at " + steps_text(last);
+  for (const auto& [whose, its] : {std::pair{"the first", &ours}, std::pair{"the other", &theirs}})
+    if (its->rbegin()->first > last)
+      what += std::string("; ") + whose + " goes on to " + steps_text(its->rbegin()->first);
+  if (!lacking.empty())
+    what += "; the other has no " + joined({lacking.begin(), lacking.end()});
+  return Comparison{"metrics", true, /*learned=*/true, what};
 }
 
 // how far apart the two are in their f32 numbers; "" of others
@@ -181,8 +197,8 @@ Comparison compare_states(const CheckpointRow& ours, const CheckpointRow& theirs
               how};
 }
 
-// none: no step has a checkpoint in both
-std::optional<Comparison> compare_checkpoints(const std::string& run, const std::string& other) {
+// no step has a checkpoint in both: it says so, and nothing more
+Comparison compare_checkpoints(const std::string& run, const std::string& other) {
   std::map<int64_t, CheckpointRow> theirs;
   for (CheckpointRow& row : CheckpointStore(other, 0).list()) theirs[row.identity.step] = row;
   int64_t count = 0, last = 0;
@@ -197,10 +213,9 @@ std::optional<Comparison> compare_checkpoints(const std::string& run, const std:
     }
     count += 1, last = row.identity.step;
   }
-  if (count == 0) return std::nullopt;
-  return Comparison{
-      "checkpoints", true, /*learned=*/true,
-      std::to_string(count) + " are the same, the last at " + steps_text(double(last))};
+  if (count == 0) return {"checkpoints", true, /*learned=*/false, "none is of the same step"};
+  return {"checkpoints", true, /*learned=*/true,
+          std::to_string(count) + " are the same, the last at " + steps_text(double(last))};
 }
 
 }  // namespace
@@ -210,13 +225,14 @@ std::vector<Comparison> compare_runs(const std::string& run, const std::string& 
   std::vector<Comparison> compared{
       compare_texts("settings", settings_of(*ours), settings_of(*theirs)),
       compare_texts("versions", versions_of(run), versions_of(other))};
-  auto metrics = compare_metrics(run, other), checkpoints = compare_checkpoints(run, other);
-  if (!metrics && !checkpoints)
+  const auto metrics = compare_metrics(run, other);
+  const Comparison checkpoints = compare_checkpoints(run, other);
+  if (!metrics && !checkpoints.learned)
     throw Error("[verify] " + run + " and " + other +
                 " have neither a row of metrics nor a checkpoint at the same step; train both with "
                 "the same train.log_every and train.save_every");
-  for (auto& one : {metrics, checkpoints})
-    if (one) compared.push_back(*one);
+  if (metrics) compared.push_back(*metrics);
+  compared.push_back(checkpoints);
   return compared;
 }
 

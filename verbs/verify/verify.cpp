@@ -154,7 +154,7 @@ int run_against(const std::string& folder, const std::string& other, bool as_jso
           "\n");
   else
     print(table.text(probe_terminal(STDOUT_FILENO)) +
-          (same ? "the same, to the bit\n" : "not the same\n"));
+          (same ? "the same to the bit, as far as both go\n" : "not the same\n"));
   return same ? 0 : 1;
 }
 
@@ -171,8 +171,10 @@ int run(const std::vector<std::string>& words) {
         other[0] + "'");
   const bool as_json = arguments.has("--json");
   if (const auto against = arguments.value("--against")) {
-    if (arguments.has("--checkpoint"))
-      throw Error("[verify] --against looks at all checkpoints; leave --checkpoint out");
+    if (arguments.has("--checkpoint") || !arguments.settings().empty())
+      throw Error("[verify] --against reads all checkpoints and runs nothing; leave " +
+                  (arguments.has("--checkpoint") ? "--checkpoint" : arguments.settings()[0]) +
+                  " out");
     return run_against(folder, *against, as_json);
   }
   const auto experiment = experiment_of(folder);
@@ -206,7 +208,7 @@ VerbEntry entry() {
   return {
       .name = "verify",
       .summary = "check a run: what it stores, gives and does; or where it and another part; exit "
-                 "status 1 where a check fails or they do",
+                 "status 1 where a check fails, or figures or checkpoints differ",
       .usage = "verify <run> [--checkpoint latest|best|DIR | --against RUN] [--json] [threads=N]",
       .run = run};
 }
