@@ -91,10 +91,13 @@ TEST(Samples, a_ratios_interval_covers_it_as_often_as_it_says) {
   int covered = 0;
   constexpr int kTimes = 4000;
   for (int i = 0; i < kTimes; ++i) {
-    Rng rng(uint64_t(i), 3, 0);
-    std::vector<double> first(5), second(5);
-    for (double& x : first) x = 10 + rng.normal();
-    for (double& x : second) x = 5 + rng.normal();
+    Rng rng(uint64_t(i), stream_id(Purpose::eval, 3), 0);
+    const auto drawn = [&](double mean) {
+      std::vector<double> values(5);
+      for (double& x : values) x = mean + normal_quantile((rng.below(1 << 20) + 0.5) / (1 << 20));
+      return values;
+    };
+    const std::vector<double> first = drawn(10), second = drawn(5);
     const Interval found = ratio_of(first, second).interval;
     covered += found.low < 2 && 2 < found.high;
   }

@@ -195,7 +195,7 @@ def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
         # a run that says what its actions are, by itself
         status = json.loads((tmp_path / "runs/fast/run.json").read_text())
         (tmp_path / "runs/fast/run.json").write_text(json.dumps(status | {"labels": {"actions/0": "push left", "actions/1": "push right"}}))
-        browser.open(f"{url}#run=fast")
+        browser.open(f"{url}?labels#run=fast")
         browser.wait(f"document.querySelector('#panels h2') && {titles}.join() === 'actions/0 push left,actions/1 push right'")
         browser.open(url)
         browser.wait(drawn("return_mean"))
