@@ -52,8 +52,8 @@ int analyze(const std::vector<std::string>& words) {
       {.flags = {{"--against", "OLD", "an older trace: what became slower or faster"},
                  {"--top", "N", "rows of each table (default 12)"},
                  {"--only", "TEXT",
-                  "of kernels, operations and calls alone those with TEXT in their names, and "
-                  "their sum"},
+                  "of each table the rows with TEXT in their names alone, and the sum of stages, "
+                  "kernels, operations and calls; fails where there are none"},
                  {"--json", "", "print JSON instead of tables"},
                  {"--log", "FILE",
                   "adds a line of JSON: time, stages and copies of an iteration, what devices are "

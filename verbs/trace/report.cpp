@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 
 #include "base/config/choice.h"
+#include "base/core/error.h"
 #include "base/core/printed.h"
+#include "base/core/words.h"
 #include "verbs/table.h"
 
 namespace maglev::verbs::trace {
@@ -205,26 +208,33 @@ std::string devices_text(const Analysis& analysis, const Terminal& terminal) {
   return text;
 }
 
+// what a thread waits for most
+std::string waits_for(const UsedTime& thread) {
+  const auto most = std::max_element(thread.idle.begin(), thread.idle.end());
+  return *most > 0 ? name_of(Cause(most - thread.idle.begin())) : "-";
+}
+
 std::string threads_text(const Analysis& analysis, size_t top, const Terminal& terminal) {
   Table table({"thread", ">busy", ">waits", ">for", ">untraced"});
   size_t shown = 0;
   for (const UsedTime& thread : analysis.threads) {
     if (shown++ == top) break;
-    const auto most = std::max_element(thread.idle.begin(), thread.idle.end());
     table.add({thread.name + (thread.name == analysis.main_thread ? " (main)" : ""),
                share_text(double(thread.busy), double(thread.wall)),
-               share_text(double(thread.idle_total()), double(thread.wall)),
-               *most > 0 ? name_of(Cause(most - thread.idle.begin())) : "-",
+               share_text(double(thread.idle_total()), double(thread.wall)), waits_for(thread),
                share_text(double(thread.untraced), double(thread.wall))});
   }
   return table.text(terminal);
 }
 
+std::string copy_name(const CopiedBytes& copied) {
+  return std::string(name_of(copied.way)) + (copied.pageable ? ", pageable" : "");
+}
+
 std::string copies_text(const Analysis& analysis, const Terminal& terminal) {
   Table table({"copies", ">calls", ">time", ">MB", ">GB/s"});
   for (const CopiedBytes& copied : analysis.copies)
-    table.add({std::string(name_of(copied.way)) + (copied.pageable ? ", pageable" : ""),
-               std::to_string(copied.calls), time_text(double(copied.total)),
+    table.add({copy_name(copied), std::to_string(copied.calls), time_text(double(copied.total)),
                printed("%.3f", copied.bytes / 1e6),
                copied.total > 0 ? printed("%.2f", copied.bytes / double(copied.total)) : "-"});
   return table.text(terminal);
@@ -252,6 +262,46 @@ std::string gaps_text(const Analysis& analysis, const Terminal& terminal) {
                time_text(double(gap.length)), name_of(gap.cause), short_name(gap.before),
                short_name(gap.after)});
   return table.text(terminal);
+}
+
+// leaves of each table the rows one of whose names `matches` picks out
+template <class Matches>
+void keep_rows(Analysis& a, const Matches& matches) {
+  const auto keep = [&](auto& rows, const auto& names) {
+    std::erase_if(rows, [&](const auto& row) { return !names(row); });
+  };
+  const auto by_name = [&](const auto& row) { return matches(row.name); };
+  keep(a.stages, by_name), keep(a.kernels, by_name), keep(a.operations, by_name);
+  keep(a.calls, by_name), keep(a.allocations, by_name), keep(a.path, by_name);
+  keep(a.threads, [&](const UsedTime& t) { return matches(t.name) || matches(waits_for(t)); });
+  keep(a.copies, [&](const CopiedBytes& copied) { return matches(copy_name(copied)); });
+  keep(a.gaps, [&](const Gap& gap) {
+    return matches(gap.where) || matches(name_of(gap.cause)) || matches(gap.before) ||
+           matches(gap.after);
+  });
+}
+
+// names of an analysis that are near `only`: those that have it in other letters, or else those
+// with a word near it
+std::vector<std::string> near_only(const Analysis& analysis, const std::string& only) {
+  constexpr size_t kMost = 3;
+  std::vector<std::string> near, words;
+  const auto add = [](std::vector<std::string>& list, const std::string& name) {
+    if (!name.empty() && std::find(list.begin(), list.end(), name) == list.end())
+      list.push_back(name);
+  };
+  Analysis all = analysis;
+  keep_rows(all, [&](const std::string& name) {
+    if (lower_case(name).find(lower_case(only)) != name.npos) add(near, name);
+    std::string word;
+    for (const char c : name + " ")
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_') word += c;
+      else add(words, word), word.clear();
+    return true;
+  });
+  if (near.empty()) near = near_names(only, words);
+  if (near.size() > kMost) near.resize(kMost);
+  return near;
 }
 
 std::string path_text(const Analysis& analysis, size_t top, const Terminal& terminal) {
@@ -329,21 +379,42 @@ std::string report_text(const std::string& path, const Analysis& analysis, size_
 
 std::string only_text(const std::string& path, const Analysis& analysis, const std::string& only,
                       size_t top, const Terminal& terminal) {
-  std::string text = head_text(path, analysis, terminal);
-  bool found = false;
-  for (const NamedSection& section : named_sections(analysis)) {
-    std::vector<NamedTime> rows = section.rows;
-    std::erase_if(rows, [&](const NamedTime& row) { return row.name.find(only) == only.npos; });
-    if (rows.empty()) continue;
-    found = true;
-    const auto sum = double(self_sum(rows));
-    heading(text, std::string(section.title) + ", names with \"" + only + "\"");
-    text +=
-        count_text(section, rows, analysis.iterations) + ": " + time_text(sum) + ", " +
-        share_text(sum, double(section.whole)) + "\n" +
-        named_table(rows, section.heading, double(section.whole), top, analysis.origin, terminal);
+  Analysis found = analysis;
+  keep_rows(found, [&](const std::string& name) { return name.find(only) != name.npos; });
+  found.outside = found.untraced = 0;
+  std::string text;
+  const auto part = [&](const std::string& title) {
+    heading(text, title + ", names with \"" + only + "\"");
+  };
+  const auto sum_text = [&](const NamedSection& section) {
+    const auto sum = double(self_sum(section.rows));
+    return count_text(section, section.rows, analysis.iterations) + ": " + time_text(sum) + ", " +
+           share_text(sum, double(section.whole)) + "\n";
+  };
+  if (!found.stages.empty()) {
+    part("Stages of the main thread (" + analysis.main_thread + ")");
+    text += sum_text({"", "", "calls", "stage", found.stages, analysis.wall}) +
+            stages_text(found, terminal);
   }
-  return found ? text : text + "\nno name has \"" + only + "\" in it\n";
+  if (!found.threads.empty()) part("Threads"), text += threads_text(found, top, terminal);
+  const auto sections = named_sections(found), whole = named_sections(analysis);
+  for (size_t i = 0; i < sections.size(); ++i) {
+    NamedSection section = sections[i];
+    if (section.rows.empty()) continue;
+    section.whole = whole[i].whole;
+    part(section.title);
+    text += sum_text(section) + named_table(section.rows, section.heading, double(section.whole),
+                                            top, analysis.origin, terminal);
+  }
+  if (!found.copies.empty()) part("Copies"), text += copies_text(found, terminal);
+  if (!found.allocations.empty())
+    part("Allocations"), text += allocations_text(found, top, terminal);
+  if (!found.gaps.empty()) part("Longest gaps"), text += gaps_text(found, terminal);
+  if (!found.path.empty()) part("Critical path"), text += path_text(found, top, terminal);
+  if (text.empty())
+    throw Error("[trace analyze] no name in the tables of " + path + " has \"" + only +
+                "\" in it" + did_you_mean(near_only(analysis, only)));
+  return head_text(path, analysis, terminal) + text;
 }
 
 std::string changes_text(const std::string& before, const Changes& changes, size_t top,

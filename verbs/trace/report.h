@@ -16,8 +16,8 @@ double roofline(const NamedTime& kernel, const TraceOrigin& origin);
 /// Tables of at most `top` rows each.
 std::string report_text(const std::string& path, const Analysis& analysis, size_t top,
                         const Terminal& terminal);
-/// In place of those the kernels, operations and calls whose names have `only` in them, each with
-/// their sum.
+/// In place of those the rows of each table whose names have `only` in them, with the sum of what
+/// is counted. Throws Error with near names where there are none.
 std::string only_text(const std::string& path, const Analysis& analysis, const std::string& only,
                       size_t top, const Terminal& terminal);
 std::string changes_text(const std::string& before, const Changes& changes, size_t top,
