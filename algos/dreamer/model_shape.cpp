@@ -56,7 +56,8 @@ void take_actions(const EnvSpec& spec, ModelShape& shape) {
   if (action.masked)
     throw Error(
         "[dreamer] acts in imagination, where nobody says which actions are allowed; an "
-        "environment with masks is for ppo");
+        "environment with masks is for ppo, but of gymnasium's one whose masks are advice alone: "
+        "env.masks=false does not look at them");
   shape.heads = action.heads;
   shape.actions = action.discrete() ? action.categories() : action.dims();
   for (size_t d = 0; d < action.low.size(); ++d)

@@ -103,7 +103,9 @@ ModelShape model_shape(const Options& options, const EnvSpec& spec) {
   if (spec.action.discrete())
     throw Error(
         std::string("[tdmpc2] plans continuous actions, this environment's are categories; ") +
-        (spec.action.masked ? "use ppo" : "use ppo or dreamer"));
+        (spec.action.masked ? "use ppo, or dreamer where masks of gymnasium's are advice alone "
+                              "(env.masks=false)"
+                            : "use ppo or dreamer"));
   const Widths& size = kWidths[size_t(options.size)];
   // widths that were given go before those of the named size
   auto given = [](int64_t option, int64_t named) { return option > 0 ? option : named; };

@@ -31,6 +31,7 @@ Workers& workers_of(const Gymnasium::Params& p) {
                       .kwargs = std::string(p.kwargs.view()),
                       .python = std::string(p.python.view()),
                       .info = std::string(p.info.view()),
+                      .masks = p.masks,
                       .max_steps = p.max_steps,
                       .workers = p.workers,
                       .timeout = p.timeout});

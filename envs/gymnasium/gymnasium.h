@@ -32,6 +32,7 @@ struct Gymnasium {
     Text<128> id = "CartPole-v1";
     Text<512> kwargs = "";
     Text<256> info = "";
+    bool masks = true;
     int32_t max_steps = 0;
     int32_t workers = 0;
     int32_t timeout = 0;
@@ -47,6 +48,9 @@ struct Gymnasium {
       t.add("info", p.info,
             "names in the info of a step, by commas, whose numbers are added up as events: "
             "is_success");
+      t.add("masks", p.masks,
+            "action_mask says which categories are allowed; false: it is not looked at, for masks "
+            "that are advice and for algorithms that take none");
       t.add("max_steps", p.max_steps,
             "episode limit; 0: the one it is registered with, 10,000 where there is none",
             {.min = 0, .max = 1e6, .unit = "steps"});

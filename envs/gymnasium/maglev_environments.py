@@ -101,7 +101,7 @@ class Environments:
         self.observations, self.actions = Observations(env.observation_space), Actions(env.action_space)
         _, info = env.reset(seed=0)
         expect_dict(info)
-        self.masked = len(self.actions.heads) == 1 and "action_mask" in info
+        self.masked = made["masks"] and len(self.actions.heads) == 1 and "action_mask" in info
         return env
 
     def action_names(self, env):

@@ -47,7 +47,7 @@ class ParallelEnvironments(Environments):
         _, infos = env.reset(seed=0)
         expect_dict(infos)
         told = self.mask_shown or any("action_mask" in (info or ()) for info in infos.values())
-        self.masked = len(self.actions.heads) == 1 and told
+        self.masked = made["masks"] and len(self.actions.heads) == 1 and told
         columns = sum(math.prod(c["shape"]) * (4 if c["dtype"] == "f32" else 1) for c in self.observations.columns())
         self.all_allowed = bytes([1] * self.actions.heads[0] if self.masked else [])
         self.blank = bytes(columns) + self.all_allowed

@@ -113,6 +113,7 @@ std::vector<std::string> words_for(const Made& made, const std::string& at) {
                    {"kwargs", made.kwargs},
                    {"max_steps", made.max_steps},
                    {"info", counted_in(made)},
+                   {"masks", made.masks},
                    {"at", at}};
   const bool installed = !installed_python().empty();
   const std::string script =

@@ -163,6 +163,17 @@ def test_whole_trajectories_are_those_of_gymnasium(build_folder, name, workers):
     ours.close()
 
 
+def test_masks_that_are_advice_need_not_be_looked_at(engine, tmp_path):
+    words = ["dreamer", "gymnasium", "env.id=Taxi-v4", "--bare", "--sinks", "jsonl", "env.count=2", "train.steps=64"]
+    small = [f"dreamer.{name}" for name in ("size=1m", "batch=2", "length=8", "train_ratio=1", "imagination=2")]
+    refused = engine("train", *words, *small, "--out", tmp_path / "refused")
+    assert refused.returncode == 2 and "env.masks=false does not look at them" in refused.stderr, refused.stderr
+    done = engine("train", *words, *small, "env.masks=false", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    masked, unmasked = (engine("envs", *words[1:3], *more).stdout for more in ([], ["env.masks=false"]))
+    assert ", masked" in masked and ", masked" not in unmasked and "6" in unmasked
+
+
 def train(engine, run, *words):
     done = engine("train", "ppo", "gymnasium", *SMALL, *words, "--out", run, cwd=HERE)
     assert done.returncode == 0, done.stderr

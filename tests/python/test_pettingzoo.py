@@ -112,6 +112,11 @@ def test_masks_are_what_is_seen_or_told_of_each_agent(name, monkeypatch):
             assert (obs["camera"].flatten(1) == obs["vector"].argmax(1, keepdim=True)).all()
             obs, _, terminated, _, info = envs.step(envs.sample())
         assert envs.totals()["episodes"] > 2
+    # what is seen is the same where they are not looked at
+    with made(f"zoo_samples:{name}", 2) as masked, made(f"zoo_samples:{name}", 2, **{"env.masks": False}) as unmasked:
+        (seen, _), (alike, info) = masked.reset(), unmasked.reset()
+        assert "mask" not in info and set(alike) == set(seen)
+        assert all(torch.equal(seen[column], alike[column]) for column in seen)
 
 
 def train(engine, run, *words, algo="ppo"):
