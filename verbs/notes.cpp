@@ -13,13 +13,19 @@ namespace maglev {
 
 namespace {
 
-// of several players each takes what it has
-void add_idle(Experiment& experiment, const std::string& player,
-              const std::vector<std::string>& settings, std::vector<std::string>& notes) {
+// of several players each takes what it has; what it acts by gives way to that
+void add_given(Experiment& experiment, const std::string& player,
+                  const std::vector<std::string>& settings, std::vector<std::string>& notes) {
   if (settings.empty()) return;
   OptionTable& table = experiment.table();
-  for (const std::string& setting : settings)
-    if (table.find(name_part(setting))) table.override_with(setting);
+  bool acting = false;
+  for (const std::string& setting : settings) {
+    if (!table.find(name_part(setting))) continue;
+    table.override_with(setting);
+    acting |= !setting.starts_with("env.");
+  }
+  if (acting)
+    for (std::string& note : experiment.settle(/*of_run=*/true)) notes.push_back(std::move(note));
   const IdleSettings idle(experiment, {.device = at::kCPU});
   for (const std::string& setting : settings)
     if (const std::string why = idle.why(name_part(setting)); !why.empty())
@@ -39,7 +45,7 @@ std::vector<std::string> run_notes(const std::string& player,
   if (!changed.empty())
     notes.push_back(changed + " holds something else than what " + player +
                     " was trained on; what follows is of what it holds now");
-  add_idle(*stored.experiment, player, settings, notes);
+  add_given(*stored.experiment, player, settings, notes);
   return notes;
 }
 
@@ -48,7 +54,7 @@ std::vector<std::string> idle_notes(const std::string& player,
   const auto run = run_named(player);
   if (!run || settings.empty()) return {};
   std::vector<std::string> notes;
-  add_idle(*experiment_of(run->folder), player, settings, notes);
+  add_given(*experiment_of(run->folder), player, settings, notes);
   return notes;
 }
 

@@ -8,8 +8,9 @@ namespace maglev {
 
 /// Lines for people of `player`, a name as of make_player; none where it is no run. `settings`:
 /// name=value that were given. That its config.yaml is damaged (StoredExperiment::note); that it was
-/// trained on something else than its environment reads now (changed_files); and of each setting of
-/// it that changes nothing here, why (IdleSettings).
+/// trained on something else than its environment reads now (changed_files); what of its own
+/// settings gives way to those (Experiment::settle); and of each setting of it that changes nothing
+/// here, why (IdleSettings).
 std::vector<std::string> run_notes(const std::string& player,
                                    const std::vector<std::string>& settings);
 /// Those of settings alone: for who plays in an environment that is not the run's own.

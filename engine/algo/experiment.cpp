@@ -163,7 +163,7 @@ std::string Experiment::load_proven(const std::vector<std::string>& folders) {
   return "";
 }
 
-std::vector<std::string> Experiment::settle() {
+std::vector<std::string> Experiment::settle(bool of_run) {
   std::vector<std::string> notes;
   // proven settings are of runs that play
   const Field* opponents = table_.find("train.opponents");
@@ -182,12 +182,15 @@ std::vector<std::string> Experiment::settle() {
       const auto& [setting, must, got, nearest] = error.what_is_wrong;
       const Field* field = table_.find(setting);
       const Origin origin = field ? field->origin : Origin::command_line;
-      if (origin >= Origin::file || nearest.empty() || i == table_.fields().size()) throw;
+      const bool own = of_run && origin == Origin::file && field->rule.acting;
+      const bool stands = origin >= Origin::file && !own;
+      if (stands || nearest.empty() || i == table_.fields().size()) throw;
       table_.set(setting, nearest, "settings", origin);
       notes.push_back(setting + " is " + nearest + " here and not " + got +
-                      (origin == Origin::profile  ? " of the profile"
-                       : origin == Origin::proven ? " of the proven settings"
-                                                  : " as by default") +
+                      (own                        ? " of the run"
+                       : origin == Origin::profile ? " of the profile"
+                       : origin == Origin::proven  ? " of the proven settings"
+                                                   : " as by default") +
                       ": it must be " + must);
     }
   }

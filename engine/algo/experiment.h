@@ -103,7 +103,9 @@ class Experiment {
   /// that were given: they become the nearest value that can; a discount of the environment's becomes
   /// the algorithm's. Returns a line for people for each, and for such a discount that is another.
   /// Throws SettingError where what was given contradicts itself.
-  std::vector<std::string> settle();
+  /// `of_run`: settings of a file are a run's own, which is to act beside what was given; those
+  /// that say how it acts give way too.
+  std::vector<std::string> settle(bool of_run = false);
 
   /// EnvEntry::settle of its environment.
   std::string settle_env() { return env_->settle(env_params_.data()); }

@@ -106,6 +106,31 @@ TEST(Experiment, a_potential_is_shaped_by_the_discount_that_is_learned_with) {
   EXPECT_TRUE(planner.settle().empty());
 }
 
+TEST(Experiment, of_a_run_that_is_to_act_what_says_how_gives_way) {
+  const auto run = [](const char* settings) {
+    auto experiment = std::make_unique<Experiment>("tdmpc2", "pendulum");
+    experiment->table().load_text(settings, "config.yaml");
+    return experiment;
+  };
+  const auto acts = run("tdmpc2: {samples: 64, elites: 8, policy_trajectories: 16}");
+  acts->table().override_with("tdmpc2.samples=16");
+  EXPECT_TRUE(contains(error_of([&] { acts->settle(); }), "policy_trajectories must be at most"));
+  const auto notes = acts->settle(/*of_run=*/true);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_EQ(notes[0],
+            "tdmpc2.policy_trajectories is 15 here and not 16 of the run: it must be at most "
+            "tdmpc2.samples - 1 = 15");
+  // what was learned stays
+  const auto learned = run("tdmpc2: {mlp_dim: 100, mpc: false}");
+  learned->table().override_with("tdmpc2.mpc=true");
+  EXPECT_TRUE(contains(error_of([&] { learned->settle(/*of_run=*/true); }), "tdmpc2.mlp_dim must"));
+  // and so does what was given beside it
+  const auto both = run("tdmpc2: {samples: 64}");
+  both->table().override_with("tdmpc2.samples=16");
+  both->table().override_with("tdmpc2.elites=17");
+  EXPECT_TRUE(contains(error_of([&] { both->settle(/*of_run=*/true); }), "elites must be at most"));
+}
+
 TEST(Experiment, what_was_given_is_refused_where_it_contradicts_itself) {
   for (bool file : {false, true}) {
     Experiment experiment("ppo", "cartpole");

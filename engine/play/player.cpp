@@ -246,7 +246,7 @@ RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
       experiment_->table().override_with(setting);
   for (const std::string& setting : game.acting)
     if (experiment_->table().find(name_part(setting))) experiment_->table().override_with(setting);
-  if (!game.acting.empty()) experiment_->settle();
+  if (!game.acting.empty()) experiment_->settle(/*of_run=*/true);
   expect_same_columns(*experiment_, run.folder, game.spec);
   const std::string checkpoint = checkpoint_of(run.folder, run.checkpoint);
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);

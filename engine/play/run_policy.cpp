@@ -36,7 +36,7 @@ RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
   for (const std::string& setting : settings) experiment_->table().override_with(setting);
   // what was trained held together; how it is to act besides may not
   if (std::ranges::any_of(settings, [](const auto& s) { return !s.starts_with("env."); }))
-    experiment_->settle();
+    experiment_->settle(/*of_run=*/true);
   checkpoint_ = checkpoint_of(folder, which);
   const RunOptions& run = experiment_->run;
   try {

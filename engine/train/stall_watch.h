@@ -38,10 +38,10 @@ class StallWatch {
     std::function<uint64_t()> passed = trace::spans_passed;
     std::function<std::vector<trace::ThreadNow>()> threads = trace::threads_now;
   };
-  /// Tells where no span begins or ends for so long, then for twice as long, and so on: at first for
-  /// kBeforeFirst times as long, later never for less than kOfLongest iterations. Ends it after
-  /// end_s, whatever iterations take, and though telling it hangs. What waits and tells people itself
-  /// (trace::ReportsOwnWait) is left alone. Throws Error where the system gives no thread.
+  /// Tells where no span begins or ends for so long, then for twice as long, and so on: at first
+  /// for kBeforeFirst times as long, later never for less than kOfLongest iterations. Ends it after
+  /// end_s, whatever iterations take, and though telling it hangs. What waits and tells people
+  /// itself (trace::ReportsOwnWait) is left alone. Throws Error where the system gives no thread.
   StallWatch(Limits limits, Asks asks);
   ~StallWatch();
   StallWatch(const StallWatch&) = delete;

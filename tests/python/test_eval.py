@@ -1,6 +1,7 @@
 """maglev eval and league: what they do with what they cannot write, and with files that are damaged."""
 
 import json
+import re
 
 import pytest
 
@@ -268,15 +269,31 @@ def test_a_policy_is_judged_as_it_is_asked_to_act(planning_run, engine):
     "setting, said",
     [
         ("tdmpc2.lr=1", "those that say how a policy acts (tdmpc2.mpc, tdmpc2.horizon, tdmpc2.iterations"),
-        ("tdmpc2.samples=3", "tdmpc2.elites must be at most tdmpc2.samples = 3, got 4"),
+        ("tdmpc2.samples=3 tdmpc2.elites=4", "tdmpc2.elites must be at most tdmpc2.samples = 3, got 4"),
         ("tdmpc2.iterations=0", "tdmpc2.iterations"),
         ("tdmpc2.iteratons=3", "got 'tdmpc2.iteratons=3'; did you mean tdmpc2.iterations"),
     ],
 )
 @pytest.mark.parametrize("verb", ["eval", "play"])
 def test_what_was_learned_is_not_changed_by_asking(planning_run, engine, verb, setting, said):
-    done = engine(verb, planning_run, setting)
+    done = engine(verb, planning_run, *setting.split())
     assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("verb", [("eval", "--episodes", "1"), ("play", "--fast")])
+def test_what_a_run_acts_by_gives_way_to_what_is_given(planning_run, engine, verb):
+    words = (verb[0], planning_run, *verb[1:], "tdmpc2.samples=3")
+    done = engine(*words)
+    told = "maglev: tdmpc2.elites is 3 here and not 4 of the run: it must be at most tdmpc2.samples = 3\n"
+    assert done.returncode == 0 and done.stderr == told, done.stderr
+    # as if it had been given
+    given = engine(*words, "tdmpc2.elites=3")
+    assert given.stderr == "" and result_of(given) == result_of(done)
+
+
+def result_of(done):
+    """What was told of games, but for how long they took."""
+    return re.sub(r"[\d.]+ s\b", "", done.stdout)
 
 
 @pytest.mark.parametrize("verb", [("eval", "--episodes", "1"), ("play", "--fast")])
