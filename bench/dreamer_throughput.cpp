@@ -2,7 +2,7 @@
 // products in the same run; what an update has of them, bench/dreamer_floor.py counts.
 //
 //   dreamer_throughput [--repeats 5] [--threads N] [--plain] [--precision fp32]
-//                      [--size 1m] [--batch 16] [--length 64] [CASE ...]
+//                      [--size 1m] [--batch 16] [--length 64] [--shard 0] [CASE ...]
 //
 // A line of JSON a case (vector, pixels) and number of threads (1 and all, unless given). --plain
 // times the autograd path instead. Times are the least over the repeats: wall clock, and processor
@@ -112,6 +112,7 @@ Setup read(const std::vector<std::string>& words) {
     else if (words[i] == "--threads") setup.threads = std::stoi(value());
     else if (words[i] == "--batch") setup.options.batch = std::stol(value());
     else if (words[i] == "--length") setup.options.length = std::stol(value());
+    else if (words[i] == "--shard") setup.options.shard = std::stol(value());
     else if (words[i] == "--plain") setup.plain = true;
     else if (words[i] == "--size") setup.options.size = named<ModelSize>("size", value());
     else if (words[i] == "--precision") setup.precision = named<Precision>("precision", value());

@@ -18,8 +18,9 @@ struct Setting {
   int threads = 1;
   int64_t deter = 24, hidden = 10, units = 12;
   Precision precision = Precision::fp32;
-  int64_t micro_batch = 0;
-  bool waits = false;  ///< some rows count for nothing
+  int64_t shard = 0, micro_batch = 0;
+  bool waits = false;    ///< some rows count for nothing
+  bool vectors = true;   ///< seen, beside images or alone
   at::Device device = at::kCPU;
   Group* group = nullptr;  ///< B is then what one of it has
 };
@@ -29,11 +30,11 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
   o.deter = setting.deter, o.hidden = setting.hidden, o.units = setting.units;
   o.classes = 4, o.stoch = 5, o.blocks = setting.blocks, o.depth = 4;
   o.batch = setting.B, o.length = setting.T, o.imagination = setting.H;
-  o.micro_batch = setting.micro_batch;
+  o.shard = setting.shard, o.micro_batch = setting.micro_batch;
   if (setting.redundancy) o.objective = Objective::redundancy;
   o.lr = 1e-3, o.warmup = 0, o.free_nats = 0.3;
-  EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
-               .action = {.low = {-1, -1}, .high = {1, 1}}};
+  EnvSpec spec{.action = {.low = {-1, -1}, .high = {1, 1}}};
+  if (setting.vectors) spec.observations.push_back({.name = "vector", .shape = {5}});
   if (setting.images)
     spec.observations.push_back({.name = "image",
                                  .dtype = DType::u8,
@@ -63,7 +64,7 @@ inline Sequences sequences(const LearnerOptions& o, uint64_t seed, at::Device de
               .stoch = at::randint(0, o.shape.classes, {B, o.shape.stoch}, at::kByte)};
   s.is_first.narrow(0, 1, T - 1).copy_(ended.narrow(0, 0, T - 1));
   s.is_first[0][0] = 1;
-  s.seen.vector = at::randn({T, B, o.shape.vector});
+  if (o.shape.vector > 0) s.seen.vector = at::randn({T, B, o.shape.vector});
   if (o.shape.channels > 0)
     s.seen.image =
         at::randint(0, 256, {T, B, o.shape.height, o.shape.width, o.shape.channels}, at::kByte);

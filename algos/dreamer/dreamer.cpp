@@ -23,6 +23,12 @@ std::vector<Precision> offered_precisions(const Options& o, const AlgoContext& c
   return use_fused(o) ? std::vector{Precision::bf16} : std::vector<Precision>{};
 }
 
+// what gives threads without a shard one
+std::string shared_by_threads(const Options& o, const AlgoContext& context) {
+  if (!context.pool) return "";
+  return for_more_threads(o.share_of(context.processes), context.pool->threads(), context.device);
+}
+
 }  // namespace
 
 DataPlan data_plan(const Options& o, const AlgoContext& context) {
@@ -37,6 +43,7 @@ DataPlan data_plan(const Options& o, const AlgoContext& context) {
   return {.collect_steps = std::max<int64_t>(1, o.update_every / std::max<int64_t>(1, rows)),
           .columns = state_columns(model_shape(o, context.spec)),
           .block_rows = block_rows(context),
+          .for_more_threads = shared_by_threads(o, context),
           .replay = replay,
           .overlap = true,
           .capturable = !context.device.is_cpu(),
@@ -145,7 +152,8 @@ AlgoEntry entry() {
                   int64_t) { static_cast<const Options*>(o)->check(); },
       .idle = [](const void* o, const AlgoContext& context,
                  std::string_view setting) -> std::string {
-        if (setting == "fused_images" && context.device.is_cuda()) return "it is for a processor";
+        if ((setting == "fused_images" || setting == "shard") && context.device.is_cuda())
+          return "it is for a processor";
         return static_cast<const Options*>(o)->idle(setting, context.spec);
       },
       .make_imagination = [](const void* o,

@@ -98,8 +98,8 @@ int64_t fused_bytes(const Options& o, const ModelShape& s, const AlgoContext& co
   const int64_t noise = S * (H + 1) + (H + 1) * A, latents = D + S / kF32 + H;
   const int64_t projected = s.decodes ? 0 : 3 * s.token();
   // buffers are of the rows that shards take at once; what stands between their passes is of all
-  const int64_t each = shard_sequences(o.batch, context.device);
-  const int64_t shards = shard_count(o.batch, context.device), last = o.batch - (shards - 1) * each;
+  const int64_t each = shard_sequences(o, context.device);
+  const int64_t shards = shard_count(o, context.device), last = o.batch - (shards - 1) * each;
   const int64_t at_once = sequences_at_once(o.micro_batch, each);
   const int64_t buffered = o.length * ((shards - 1) * at_once + sequences_at_once(at_once, last));
   const int64_t rows = (H + 1) * looked + turns + scanned + losses;
@@ -168,7 +168,7 @@ std::vector<MemoryPart> planned_memory(const Options& options, const AlgoContext
   // processor; or with the four that a step in ATen makes anew
   const bool fused = use_fused(o);
   const int64_t in_rows = context.device.is_cpu() ? 2 : 0;
-  const int64_t copies = 3 + (fused ? shard_count(o.batch, context.device) + in_rows : 4);
+  const int64_t copies = 3 + (fused ? shard_count(o, context.device) + in_rows : 4);
   std::vector<MemoryPart> parts{
       {"parameters", kF32 * parameters, kF32 * parameters},
       {"gradients and optimiser", kF32 * copies * parameters, kF32 * 2 * parameters},

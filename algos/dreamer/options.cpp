@@ -60,6 +60,11 @@ void Options::describe(OptionTable& t) {
   t.add("clip", clip, "most a gradient may be of its tensor's norm; 0: anything", weight);
 
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
+  t.add("shard", shard,
+        "sequences of an update that a thread of a processor learns from at once: fewer give more "
+        "threads some; 0: half the batch, 4 at least and 8 at most. What is learned differs by "
+        "rounding alone",
+        {.min = 0, .max = 1 << 20, .unit = "sequences", .free = true});
   t.add(
       "micro_batch", micro_batch,
       "sequences of a shard that are learned from at once: the same update in less memory, its way "
@@ -88,7 +93,7 @@ Options Options::share_of(int64_t processes) const {
 
 std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   if (setting == "fused_images" && !sees_picture(spec)) return "nothing is seen as an image";
-  if (setting == "micro_batch" && !fused.value_or(true))
+  if ((setting == "shard" || setting == "micro_batch") && !fused.value_or(true))
     return "the reference learns from whole batches";
   const bool decoder = objective == Objective::reconstruction;
   if (setting == "reconstruction_coef" && !decoder) return "dreamer.objective has no decoder";

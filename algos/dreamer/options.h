@@ -54,6 +54,7 @@ struct Options {
 
   // data
   int64_t batch = 16, length = 64;
+  int64_t shard = 0;        ///< sequences; 0: by the batch
   int64_t micro_batch = 0;  ///< 0: a shard
   double train_ratio = 32;
   int64_t capacity = 1'000'000;

@@ -135,7 +135,7 @@ std::vector<StageWork> planned_work(const Options& options, const AlgoContext& c
   };
   const double blocks = std::ceil(rows / double(data.block_rows));
   // parameters, gradients by shards, moments, slow and acting copies
-  const double shards = fused ? double(shard_count(o.batch, context.device)) : 1;
+  const double shards = fused ? double(shard_count(o, context.device)) : 1;
   const double touched = 4 * (10 + 2 * shards);
   std::function<double()> trial;
   const double of_step = 2 * products / double(o.length);

@@ -18,7 +18,7 @@ constexpr double kFactors[] = {0.5, 2, 0.25, 4, 8};
 // where it is 0, which stands for "chosen"
 constexpr int64_t kChosen[] = {64, 256, 1024};
 
-constexpr std::string_view kMicroBatch = ".micro_batch";
+constexpr std::string_view kMicroBatch = ".micro_batch", kShard = ".shard";
 
 // powers of two below all, and all, which is 0
 std::vector<std::string> thread_counts(int64_t now) {
@@ -32,8 +32,8 @@ std::vector<std::string> thread_counts(int64_t now) {
 
 // halves of what an update learns from, down to one; those that take no less are planned and not
 // run
-std::vector<std::string> shares_of_batch(const OptionTable& table, const std::string& micro_batch) {
-  const Field* batch = table.find(micro_batch.substr(0, micro_batch.find('.')) + ".batch");
+std::vector<std::string> shares_of_batch(const OptionTable& table, const std::string& setting) {
+  const Field* batch = table.find(setting.substr(0, setting.find('.')) + ".batch");
   std::vector<std::string> values;
   for (int64_t rows = batch ? batch->whole_number().value_or(0) / 2 : 0; rows > 0; rows /= 2)
     values.push_back(std::to_string(rows));
@@ -42,7 +42,8 @@ std::vector<std::string> shares_of_batch(const OptionTable& table, const std::st
 
 std::vector<std::string> values_of(const OptionTable& table, const Field& field) {
   if (field.name == "threads") return thread_counts(*field.whole_number());
-  if (field.name.ends_with(kMicroBatch) && field.plain() == "0")
+  const bool of_batch = field.name.ends_with(kMicroBatch) || field.name.ends_with(kShard);
+  if (of_batch && field.plain() == "0")
     return shares_of_batch(table, field.name);
   std::vector<std::string> values;
   if (const auto* value = std::get_if<bool*>(&field.member)) {

@@ -67,6 +67,11 @@ TEST(tune_knobs, what_cannot_matter_here_is_told_why) {
   Experiment replay("dreamer", "pendulum");
   EXPECT_TRUE(find(knobs(replay), "train.prefetch"));
   EXPECT_EQ(why_idle(knobs(replay), "dreamer.fused_images"), "nothing is seen as an image");
+  const Knobs shares = knobs(replay);
+  ASSERT_TRUE(find(shares, "dreamer.shard"));
+  EXPECT_EQ(find(shares, "dreamer.shard")->values, (std::vector<std::string>{"8", "4", "2", "1"}));
+  replay.table().override_with("dreamer.fused=off");
+  EXPECT_EQ(why_idle(knobs(replay), "dreamer.shard"), "the reference learns from whole batches");
 }
 
 TEST(tune_knobs, fewer_products_matter_to_convolutions_with_relu_in_fp32_on_a_processor) {

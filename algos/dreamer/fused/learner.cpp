@@ -17,25 +17,35 @@ namespace {
 // products of few rows are slow in the loop: two shards where these are enough for each, then
 // shards of the most; more than these shards only take memory
 constexpr int64_t kLeastSequences = 4, kMostSequences = 8, kMostShards = 16;
+// fewest sequences of a shard that are advised for more threads; docs/dreamer.md has their cost
+constexpr int64_t kLeastAdvised = 2;
 
 // a device's batch is one shard; a processor's are of sizes alone
 MicroBatch parts_of_shards(const Options& o, at::Device device) {
-  const int64_t each = shard_sequences(o.batch, device);
+  const int64_t each = shard_sequences(o, device);
   return {sequences_at_once(o.micro_batch, each), device, "sequences of a shard",
           [each](int64_t most) { return sequences_at_once(most, each); }};
 }
 
 }  // namespace
 
-int64_t shard_sequences(int64_t batch, at::Device device) {
+int64_t shard_sequences(const Options& o, at::Device device) {
+  const int64_t batch = o.batch;
   if (device.is_cuda()) return batch;
+  if (o.shard > 0) return std::min(batch, o.shard);
   const int64_t few = std::clamp((batch + 1) / 2, kLeastSequences, kMostSequences);
   return std::min(batch, std::max(few, (batch + kMostShards - 1) / kMostShards));
 }
 
-int64_t shard_count(int64_t batch, at::Device device) {
-  const int64_t each = shard_sequences(batch, device);
-  return (batch + each - 1) / each;
+int64_t shard_count(const Options& o, at::Device device) {
+  const int64_t each = shard_sequences(o, device);
+  return (o.batch + each - 1) / each;
+}
+
+std::string for_more_threads(const Options& o, int64_t threads, at::Device device) {
+  if (!use_fused(o) || device.is_cuda()) return "";
+  const int64_t finer = std::max(kLeastAdvised, (o.batch + threads - 1) / threads);
+  return finer < shard_sequences(o, device) ? "dreamer.shard=" + std::to_string(finer) : "";
 }
 
 int64_t sequences_at_once(int64_t asked, int64_t count) {
@@ -52,7 +62,7 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
       state_(&state),
       micro_batch_(parts_of_shards(o.options, state.grad.device())),
       bins_(symexp_bins(state.grad.options())),
-      lanes_(at::zeros({shard_count(o.options.batch, state.grad.device()), state.params.size()},
+      lanes_(at::zeros({shard_count(o.options, state.grad.device()), state.params.size()},
                        state.grad.options())),
       mix_(o.shape, *state.networks),
       weights_(o.precision, state.grad.device()) {
@@ -76,7 +86,7 @@ FusedLearner::FusedLearner(const LearnerOptions& o, LearnerState& state)
 void FusedLearner::make_shards(int64_t at_once) {
   const LearnerOptions& o = options_;
   const int64_t T = o.options.length, B = o.options.batch, H = o.options.imagination;
-  const int64_t each = shard_sequences(B, lanes_.device());
+  const int64_t each = shard_sequences(o.options, lanes_.device());
   // those of larger parts go first, and what was made for them
   shards_.clear(), at_once_ = 0;
   weights_ = WeightRows(o.precision, lanes_.device());

@@ -65,8 +65,10 @@ class FusedLearner : public Learner {
 
 /// Sequences of each shard of a batch, how many shards there are, and sequences that one takes at
 /// once where `asked` (0: all) of `count` were asked for.
-int64_t shard_sequences(int64_t batch, at::Device device);
-int64_t shard_count(int64_t batch, at::Device device);
+int64_t shard_sequences(const Options& options, at::Device device);
+int64_t shard_count(const Options& options, at::Device device);
+/// The setting that gives each of `threads` a shard, "dreamer.shard=4"; empty: all have one.
+std::string for_more_threads(const Options& options, int64_t threads, at::Device device);
 int64_t sequences_at_once(int64_t asked, int64_t count);
 /// Whether updates of these options run so, on any device: one that this build has no kernels for
 /// can be planned for, and there the first kernel throws Error.

@@ -3,6 +3,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include <ATen/ATen.h>
@@ -77,7 +78,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{.B = 5, .side = 10, .planes = 7, .images = true, .categories = true},
                     Setting{.B = 9, .redundancy = true},
                     Setting{.B = 5, .images = true, .redundancy = true},
-                    Setting{.B = 13, .micro_batch = 2},
+                    Setting{.B = 13, .micro_batch = 2}, Setting{.B = 5, .shard = 1},
+                    Setting{.B = 9, .images = true, .shard = 2, .micro_batch = 1},
                     Setting{.B = 8, .images = true, .micro_batch = 1},
                     Setting{.B = 9, .redundancy = true, .micro_batch = 3},
                     Setting{.B = 9, .T = 8, .waits = true},
@@ -86,9 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{.B = 9, .redundancy = true, .micro_batch = 3, .waits = true}));
 
 TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
-  for (const auto& [images, redundancy] :
-       {std::pair{false, false}, std::pair{true, false}, std::pair{true, true}}) {
-    Setting setting{.B = 13, .images = images, .redundancy = redundancy};
+  for (const auto& [images, redundancy, shard] :
+       {std::tuple{false, false, 0}, {true, false, 0}, {true, true, 0}, {false, false, 2},
+        {true, true, 2}}) {
+    Setting setting{.B = 13, .images = images, .redundancy = redundancy, .shard = shard};
     Made<FusedLearner> one(setting);
     setting.threads = 3;
     Made<FusedLearner> three(setting);
@@ -108,6 +111,29 @@ TEST(DreamerFusedLearner, a_shard_in_parts_does_not_depend_on_threads) {
   two.learner.update(sequences(two.options, 3), two.figures);
   EXPECT_TRUE(close(two.state.params.data(), one.state.params.data(), 0));
   EXPECT_TRUE(close(two.figures, one.figures, 0));
+}
+
+TEST(DreamerFusedLearner, a_batch_has_shards_for_as_many_threads_as_are_asked_for) {
+  Options o;
+  EXPECT_EQ(o.batch, 16);
+  EXPECT_EQ(shard_count(o, at::kCPU), 2);
+  EXPECT_EQ(for_more_threads(o, 1, at::kCPU), "");
+  EXPECT_EQ(for_more_threads(o, 2, at::kCPU), "");
+  EXPECT_EQ(for_more_threads(o, 3, at::kCPU), "dreamer.shard=6");
+  EXPECT_EQ(for_more_threads(o, 4, at::kCPU), "dreamer.shard=4");
+  // those of one sequence are advised to nobody
+  EXPECT_EQ(for_more_threads(o, 64, at::kCPU), "dreamer.shard=2");
+  o.shard = 4;
+  EXPECT_EQ(shard_count(o, at::kCPU), 4);
+  EXPECT_EQ(for_more_threads(o, 4, at::kCPU), "");
+  o.shard = 20;
+  EXPECT_EQ(shard_count(o, at::kCPU), 1);
+  EXPECT_EQ(for_more_threads(o, 2, at::kCPU), "dreamer.shard=8");
+  // a device has one, and so has the reference
+  EXPECT_EQ(shard_count(o, at::Device(at::kCUDA, 0)), 1);
+  EXPECT_EQ(for_more_threads(o, 4, at::Device(at::kCUDA, 0)), "");
+  o.fused = false;
+  EXPECT_EQ(for_more_threads(o, 4, at::kCPU), "");
 }
 
 TEST(DreamerFusedLearner, parts_are_of_one_size) {
