@@ -32,6 +32,8 @@ CASES = [
     "ppo pendulum ppo.network.hidden=[256,256] env.count=64",
     "tdmpc2 pendulum",
     "tdmpc2 pendulum tdmpc2.latent_dim=128 tdmpc2.mlp_dim=256 tdmpc2.samples=256",
+    # a prover that learns soon meets fewer goals than the random one that is planned for
+    "ppo kg ppo.lr=0 ppo.lr_end=0",
     "dreamer cartpole",
     "dreamer pendulum dreamer.deter=512 dreamer.stoch=32 dreamer.classes=4 dreamer.length=64",
 ]
@@ -39,7 +41,7 @@ CASES = [
 
 def planned(engine, words):
     """What plan says of time; a run that does not fit is no case."""
-    done = subprocess.run([engine, "plan", *words, "--json"], stdout=subprocess.PIPE, check=True)
+    done = subprocess.run([engine, "plan", *words, "--json"], stdout=subprocess.PIPE, check=True, cwd=HOME)
     return json.loads(done.stdout)["time"]
 
 
@@ -49,7 +51,7 @@ def took(engine, words, steps, processor_time):
         words = [*words, f"train.steps={steps}", f"train.log_every={steps}", f"train.save_every={steps}"]
         begin = time.monotonic()
         child = subprocess.Popen(
-            [engine, "train", *words, "--sinks", "jsonl", "--out", f"{folder}/run"], stdout=subprocess.DEVNULL
+            [engine, "train", *words, "--sinks", "jsonl", "--out", f"{folder}/run"], stdout=subprocess.DEVNULL, cwd=HOME
         )
         _, status, usage = os.wait4(child.pid, 0)
         if status != 0:

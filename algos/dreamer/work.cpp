@@ -19,10 +19,10 @@ namespace {
 // share of the multiply-add peak that products reach: an update's in shards, images' convolutions
 // in them, all by autograd, and those of the few rows that act; fitted (docs/planning.md)
 constexpr double kShardReach = 0.55, kImageReach = 1, kLibraryReach = 0.3, kActReach = 0.3;
-// operations of acting and of an update by their own number: on a device an update is this many
-// launches (docs/dreamer.md), on a processor each step of the recurrence is handed to threads at
-// once
-constexpr double kActLaunches = 60, kUpdateLaunches = 2404, kHandOffs = 12;
+// operations of acting, and what a processor's update hands to threads
+constexpr double kActLaunches = 60, kHandOffs = 12;
+// of an update on a device (docs/dreamer.md): a replayed step, there and back, and a dreamt one
+constexpr int64_t kReplayedLaunches = 24, kDreamtLaunches = 23;
 // steps of sequences that an update is tried out with, as many as these operations allow: a second
 // or two; and at least so many
 constexpr double kMostTried = 1e11;
@@ -110,6 +110,19 @@ double update_sum(const Options& o, const PartCosts& r) {
 
 }  // namespace
 
+int64_t update_launches(const Options& o, const ModelShape& s) {
+  // heads, losses and gradients; what a vector takes on its way in and out; images, and a
+  // convolution of theirs. Without a decoder: the way in, and the agreement
+  struct Parts {
+    int64_t all, vector, image, convolution;
+  };
+  const Parts parts = s.decodes ? Parts{251, 169, 53, 48} : Parts{313, 76, 3, 24};
+  int64_t launches = kReplayedLaunches * o.length + kDreamtLaunches * o.imagination + parts.all;
+  if (s.vector > 0) launches += parts.vector;
+  if (s.channels > 0) launches += parts.image + parts.convolution * s.stages();
+  return launches;
+}
+
 std::vector<StageWork> planned_work(const Options& options, const AlgoContext& context) {
   const Options o = options.share_of(context.processes);
   const ModelShape shape = model_shape(o, context.spec);
@@ -156,7 +169,8 @@ std::vector<StageWork> planned_work(const Options& options, const AlgoContext& c
            .reach = reach,
            .elements = update_sum(o, elements) * updates,
            .trial = trial,
-           .launches = updates * (device || !fused ? kUpdateLaunches : kHandOffs),
+           .launches =
+               updates * (device || !fused ? double(update_launches(o, shape)) : kHandOffs),
            .threads = fused ? shards : std::numeric_limits<double>::infinity()},
           {.name = "optimiser",
            .elements = 4 * size * updates,

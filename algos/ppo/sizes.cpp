@@ -4,7 +4,9 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -63,6 +65,8 @@ constexpr double kRecallLaunches = 5;
 
 // rows that are tried out at once: more are as fast, one by one, and take memory
 constexpr int64_t kMostTried = 1024;
+// pieces of rows that were seen whose cost is averaged
+constexpr int64_t kCounted = 8;
 
 std::shared_ptr<ActorCritic> unmade(const Options& o, const AlgoContext& context) {
   return make_network(o.network, network_context(context), Initializer::shapes());
@@ -74,25 +78,65 @@ int64_t parameter_count(const ActorCritic& network) {
   return count;
 }
 
+/// Rows that pieces of work take at once, of those that were seen: each piece has other ones.
+class SeenRows {
+ public:
+  /// `seen` is AlgoContext's, not empty.
+  explicit SeenRows(const std::vector<at::Tensor>& seen) : seen_(seen) {
+    at::Generator order = at::make_generator<at::CPUGeneratorImpl>(uint64_t(1));
+    drawn_ = at::randperm(seen[0].size(0) * seen[0].size(1), order);
+  }
+
+  /// So many rows, of one time step or `drawn` from all of them; where there are fewer, some again.
+  std::vector<at::Tensor> next(int64_t rows, bool drawn) {
+    const int64_t piece = turn_++, steps = seen_[0].size(0), of_step = seen_[0].size(1);
+    const at::Tensor place = at::arange(rows);
+    const at::Tensor chosen =
+        drawn ? drawn_.index_select(0, (piece * rows + place) % drawn_.size(0))
+              : piece % steps * of_step + place % of_step;
+    std::vector<at::Tensor> columns;
+    for (const at::Tensor& column : seen_)
+      columns.push_back(column.flatten(0, 1).index_select(0, chosen));
+    return columns;
+  }
+
+ private:
+  std::vector<at::Tensor> seen_;
+  at::Tensor drawn_;  ///< numbers of all rows, in an order of chance
+  int64_t turn_ = 0;
+};
+
+/// What so many rows at once cost on average: as the network says, or of rows that were seen.
+RowCost cost_at_once(const ActorCritic& network, const AlgoContext& context, int64_t rows,
+                     bool drawn) {
+  if (context.seen.empty()) return network.cost();
+  SeenRows seen(context.seen);
+  RowCost mean = network.cost();
+  mean.multiply_adds = 0, mean.outputs = 0;
+  for (int64_t piece = 0; piece < kCounted; ++piece) {
+    const RowCost cost = network.cost_of_rows(seen.next(rows, drawn));
+    mean.multiply_adds += cost.multiply_adds, mean.outputs += cost.outputs;
+  }
+  mean.multiply_adds /= kCounted, mean.outputs /= kCounted;
+  return mean;
+}
+
 /// Networks of these options, made once they are asked for, to see how long rows take.
 class Tried {
  public:
-  Tried(const Options& o, const AlgoContext& context) : options_(o), context_(context) {}
+  Tried(const Options& o, const AlgoContext& context) : options_(o), context_(context) {
+    if (!context.seen.empty()) seen_.emplace(context.seen);
+  }
 
-  /// Takes so many rows of zeros, or kMostTried, through the layers; `learn`: and back. Returns
-  /// their number.
+  /// Takes so many rows, or kMostTried, through the layers, those that were seen or zeros; `learn`:
+  /// and back. Returns their number.
   double forward(int64_t rows, bool learn) {
     // steps are acted one by one, and learned from in sequences, which are gone through in turn
     const int64_t L = learn ? std::min(kMostTried, options_.sequence_steps()) : 1;
     rows = std::max(L, std::min(rows, kMostTried) / L * L);
     if (!policy_) policy_ = std::make_unique<PpoPolicy>(options_, context_);
     at::AutoGradMode with_grad(learn);
-    std::vector<at::Tensor> obs;
-    for (const ObsColumn& column : context_.spec.observations) {
-      std::vector<int64_t> sizes{rows};
-      sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-      obs.push_back(at::zeros(sizes, column.dtype == DType::u8 ? at::kByte : at::kFloat));
-    }
+    const std::vector<at::Tensor> obs = seen_ ? seen_->next(rows, /*drawn=*/learn) : zeros(rows);
     // behind an empty memory, where there is one
     Recall recall;
     if (policy_->remembers())
@@ -104,8 +148,19 @@ class Tried {
   }
 
  private:
+  std::vector<at::Tensor> zeros(int64_t rows) const {
+    std::vector<at::Tensor> obs;
+    for (const ObsColumn& column : context_.spec.observations) {
+      std::vector<int64_t> sizes{rows};
+      sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
+      obs.push_back(at::zeros(sizes, column.dtype == DType::u8 ? at::kByte : at::kFloat));
+    }
+    return obs;
+  }
+
   Options options_;
   AlgoContext context_;
+  std::optional<SeenRows> seen_;
   std::unique_ptr<PpoPolicy> policy_;
 };
 
@@ -354,13 +409,16 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const auto made = unmade(o, context);
   const ActorCritic& network = *made;
   const bool device = context.device.is_cuda(), panels = Panels::suit(o, context, network);
-  const RowCost cost = network.cost();
   const double rows = double(o.rollout * context.rows), epochs = double(o.epochs);
-  const double forward = 2 * double(cost.multiply_adds), outputs = double(cost.outputs);
   const double parameters = double(parameter_count(network));
   const int64_t minibatch = minibatch_rows(o, context), shard = shard_rows(o, context, network);
   const double minibatches = epochs * std::ceil(rows / double(minibatch));
   const double block = double(acting_rows(o, context, network));
+  // of a row that acts, and of one that is learned from
+  const RowCost acts = cost_at_once(network, context, int64_t(block), /*drawn=*/false);
+  const RowCost learns = cost_at_once(network, context, shard, /*drawn=*/true);
+  const double forward = 2 * double(acts.multiply_adds), outputs = double(acts.outputs);
+  const double learning = 2 * double(learns.multiply_adds);
   const double lanes = double(lane_count(context, minibatch, shard));
   // weights that a row uses several times are convolutions
   const double reach = panels                       ? kPanelReach
@@ -387,15 +445,15 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
   const double recalled = kRecallLaunches * cells * double(wide ? o.sequence_steps() : 1);
   // weights that others have stepped, lanes that others add up and clear
   const double threads = context.pool ? double(context.pool->threads()) : 1;
-  // of a library's layers nobody knows beforehand what they reach: the network itself is tried; but
-  // not on words, of which zeros are none and take no time
+  // of a library's layers nobody knows beforehand what they reach: the network itself is tried; on
+  // words that were seen alone, of which zeros are none and take no time
   std::function<double()> acted, learned;
   const bool numbers = std::ranges::none_of(
       context.spec.observations, [](const ObsColumn& c) { return c.dtype == DType::i32; });
-  if (!device && !panels && numbers) {
+  if (!device && !panels && (numbers || !context.seen.empty())) {
     const auto tried = std::make_shared<Tried>(o, context);
     acted = [=] { return tried->forward(int64_t(block), /*learn=*/false) * forward; };
-    learned = [=] { return 3 * tried->forward(shard, /*learn=*/true) * forward; };
+    learned = [=] { return 3 * tried->forward(shard, /*learn=*/true) * learning; };
   }
   return {{.name = "act",
            .flops = acting * forward * rows,
@@ -414,9 +472,9 @@ std::vector<StageWork> planned_work(const Options& o, const AlgoContext& context
            .launches = device ? kLaunches : kHandOffs,
            .threads = std::ceil((rows + double(context.rows)) / block)},
           {.name = "update",
-           .flops = 3 * forward * rows * epochs,
+           .flops = 3 * learning * rows * epochs,
            .reach = reach,
-           .elements = 2 * outputs * rows * epochs,
+           .elements = 2 * double(learns.outputs) * rows * epochs,
            .trial = learned,
            .shared = 4 * parameters * (1 + 2 * lanes / threads) * minibatches,
            .shared_block = 4 * parameters,

@@ -118,6 +118,9 @@ struct AlgoContext {
   /// is learned. Settings that count rows mean all of theirs.
   int64_t processes = 1;
   Group* group = nullptr;
+  /// For AlgoEntry::work, where what is observed are words, and of them depends how long a row
+  /// takes: columns [T, rows, shape] of some steps' rows. Empty: none were seen.
+  std::vector<at::Tensor> seen = {};
 };
 
 class Algorithm {

@@ -134,6 +134,12 @@ class ActorCritic : public torch::nn::Module {
     (void)columns, (void)is_first, (void)T, (void)group;
   }
   virtual RowCost cost() const { return cost_of(parameters()); }
+  /// Of these rows, taken at once by a processor, on average: less where not all that a row has
+  /// room for is there, or equal parts of rows are taken once. Counts work, plans no memory.
+  virtual RowCost cost_of_rows(const std::vector<at::Tensor>& columns) const {
+    (void)columns;
+    return cost();
+  }
   /// What people should know of it before they train it, one line; empty: nothing.
   virtual std::string note() const { return ""; }
   /// Direct children whose matrices give the outputs, which Muon leaves to Adam.

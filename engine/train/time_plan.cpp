@@ -6,6 +6,7 @@
 #include "base/core/clock.h"
 #include "base/core/thread_pool.h"
 #include "engine/data/replay.h"
+#include "engine/train/random_play.h"
 #include "engine/train/store.h"
 
 namespace maglev {
@@ -13,6 +14,8 @@ namespace {
 
 // what steps of environments write is read by the policy and written once more on a device
 constexpr double kPasses = 2;
+// columns of a step besides observations and masks: reward, terminated, truncated, is_first
+constexpr double kStepColumns = 4;
 // rows of a batch lie anywhere in the ring: a line's worth more is read of each, and of its table
 constexpr double kScattered = 256;
 
@@ -72,6 +75,37 @@ PlannedStage timed(const StageWork& work, const MachineRates& rates, int threads
           .launches = work.launches};
 }
 
+// `steps` time steps of environments with `rows` rows. On a device each moves its slots and
+// rows, `row_bytes` a row with what the algorithm adds; those that only the host can step bring
+// their rows there.
+PlannedStage stepped(const Experiment& experiment, const Placement& placement,
+                     const MachineRates& rates, double steps, double rows, double row_bytes) {
+  const double envs = double(experiment.run.env_count) / placement.processes;
+  const bool device = !placement.device.is_cpu();
+  if (device && !experiment.env().host_only) {
+    const double slot = double(experiment.env().slot_bytes(experiment.env_params()));
+    return timed({.name = "env_step",
+                  .bytes = kPasses * (steps * envs * slot + steps * rows * row_bytes),
+                  .launches = steps},
+                 rates, 1);
+  }
+  PlannedStage env{.name = "env_step",
+                   .seconds = steps * envs * rates.environment_s,
+                   .limit = StageLimit::environment,
+                   .host = device,
+                   .bytes = steps * rows * row_bytes,
+                   .launches = steps};
+  if (!device) return env;
+  // actions come down, all rows go up as one, and each column is copied to its place
+  const EnvSpec spec = experiment.spec();
+  env.bytes = steps * rows * double(Replay::row_bytes(spec, {}));
+  env.launches = steps * (2 + double(spec.observations.size()) + kStepColumns + spec.action.masked);
+  const double copies = env.launches * rates.launch_s + env.bytes / (rates.bus_gigabytes_s * 1e9);
+  if (copies > env.seconds) env.limit = StageLimit::memory;
+  env.seconds += copies;
+  return env;
+}
+
 }  // namespace
 
 TimePlan plan_time(const Experiment& experiment, const Placement& placement,
@@ -80,34 +114,26 @@ TimePlan plan_time(const Experiment& experiment, const Placement& placement,
   TimePlan result;
   if (!algo.work || !algo.plan || !experiment.run.dataset.empty()) return result;
   ThreadPool pool(placement.threads);
-  const AlgoContext context = context_of(experiment, placement, pool);
+  AlgoContext context = context_of(experiment, placement, pool);
   const DataPlan data = algo.plan(experiment.algo_options(), context);
+  // what words take depends on which ones come; on a device, on their room alone
+  const bool words = std::ranges::any_of(
+      context.spec.observations, [](const ObsColumn& c) { return !c.vocabulary.empty(); });
+  if (words && placement.device.is_cpu())
+    context.seen = seen_in_random_play(experiment, data.collect_steps);
   const int threads = placement.device.is_cpu() ? placement.threads : 1;
   const auto add = [&](const StageWork& work) {
     if (PlannedStage stage = timed(work, rates, threads); stage.seconds > 0)
       result.stages.push_back(std::move(stage));
   };
   const std::vector<StageWork> work = algo.work(experiment.algo_options(), context);
-  const int64_t envs = experiment.run.env_count / placement.processes;
   const double steps = double(data.collect_steps), rows = steps * double(context.rows);
   const double row_bytes = double(Replay::row_bytes(context.spec, data.columns));
 
   // what acts comes first, then environments, then what the store does, then learning
   add(work.front());
-  PlannedStage env{.name = "env_step",
-                   .seconds = steps * double(envs) * rates.environment_s,
-                   .limit = StageLimit::environment,
-                   .bytes = rows * row_bytes,
-                   .launches = steps};
-  if (!placement.device.is_cpu()) {
-    // a step on the device moves its slots and rows
-    const double slot = double(experiment.env().slot_bytes(experiment.env_params()));
-    env = timed({.name = "env_step",
-                 .bytes = kPasses * (steps * double(envs) * slot + rows * row_bytes),
-                 .launches = steps},
-                rates, threads);
-  }
-  result.stages.push_back(std::move(env));
+  result.stages.push_back(
+      stepped(experiment, placement, rates, steps, double(context.rows), row_bytes));
   if (data.replay) {
     // each draws its share of the batches that all learn from
     const double processes = double(placement.processes);

@@ -21,8 +21,11 @@ struct MachineRates {
   /// That a thread reads of what another wrote, in blocks that lie in its first cache and in its
   /// second; 0: for nothing.
   double shared_gigabytes_s = 0, shared_large_gigabytes_s = 0;
-  double launch_s = 0;       ///< of work handed to threads, or of a kernel started
-  double environment_s = 0;  ///< of one environment's step, threads sharing the environments
+  double bus_gigabytes_s = 0;  ///< 10^9 bytes a second, from the host to a device
+  double launch_s = 0;         ///< of work handed to threads, or of a kernel started
+  /// Of one environment's step on the host, threads sharing the environments. Read where the host
+  /// steps them: on a processor, and beside a device those that only the host can step.
+  double environment_s = 0;
   bool trials = false;       ///< pieces of stages may be tried out here (StageWork::trial)
 };
 
@@ -38,6 +41,7 @@ struct PlannedStage {
   double seconds = 0;
   StageLimit limit = StageLimit::arithmetic;
   bool tried = false;  ///< its arithmetic was tried out on one thread, not computed from rates
+  bool host = false;   ///< of a run on a device: the host does it, and copies what came of it there
   double flops = 0, bytes = 0, launches = 0;
 };
 

@@ -90,6 +90,50 @@ TEST(TimePlan, is_as_long_as_its_stages_and_as_slow_as_its_machine) {
   EXPECT_NEAR(plan_time(*experiment, kCpu, rates).iteration_s, 2 * sum, 1e-9 * sum);
 }
 
+TEST(TimePlan, beside_a_device_the_host_steps_what_only_it_can) {
+  const Placement device{.device = at::Device(at::kCUDA, 0), .threads = 2};
+  MachineRates rates{.gflops = 1e3,
+                     .gelements = 1e3,
+                     .gigabytes_s = 1e3,
+                     .bus_gigabytes_s = 10,
+                     .launch_s = 1e-6,
+                     .environment_s = 1e-3};
+  const auto step = [&](const char* env) {
+    const auto experiment = timed_experiment("ppo", env, {"env.count=64", "ppo.rollout=32"});
+    return stage_of(plan_time(*experiment, device, rates), "env_step");
+  };
+  const PlannedStage ours = step("cartpole"), hosted = step("hosted");
+  EXPECT_FALSE(ours.host);
+  EXPECT_LT(ours.seconds, 1e-3);
+  EXPECT_TRUE(hosted.host);
+  EXPECT_EQ(hosted.limit, StageLimit::environment);
+  // rows go over the bus besides, a step at a time
+  const double stepped = 64 * 32 * 1e-3;
+  EXPECT_GT(hosted.seconds, stepped);
+  EXPECT_LT(hosted.seconds, 1.01 * stepped);
+  rates.environment_s = 0, rates.bus_gigabytes_s = 1e-6;
+  const PlannedStage copied = step("hosted");
+  EXPECT_EQ(copied.limit, StageLimit::memory);
+  EXPECT_NEAR(copied.seconds, copied.bytes / 1e3, 0.01 * copied.seconds);
+}
+
+TEST(TimePlan, words_take_as_long_as_there_are_different_ones) {
+  const auto flops = [](const std::vector<std::string>& settings, const Placement& placement) {
+    const auto experiment = timed_experiment("ppo", "kg", settings);
+    return stage_of(plan_time(*experiment, placement, kArithmetic), "update").flops;
+  };
+  const Placement device{.device = at::Device(at::kCUDA, 0), .threads = 2};
+  const double every = flops({"ppo.network.proof.packed=false"}, kCpu);
+  EXPECT_LT(flops({}, kCpu), 0.5 * every);
+  EXPECT_GT(flops({}, kCpu), 0.001 * every);
+  // a device takes every slot
+  EXPECT_EQ(flops({}, device), every);
+  // and more slots are no more work, but on a device
+  const std::vector<std::string> wide{"env.successors=256"};
+  EXPECT_NEAR(flops(wide, kCpu), flops({}, kCpu), 0.3 * flops({}, kCpu));
+  EXPECT_GT(flops(wide, device), 1.5 * every);
+}
+
 TEST(TimePlan, one_block_of_rows_is_no_faster_on_two_threads) {
   const Placement one{.device = at::kCPU, .threads = 1};
   const auto time = [&](const char* count, const Placement& placement, double gflops) {

@@ -137,20 +137,37 @@ class ProofNetwork : public ActorCritic {
 
   // of a row whose slots are all taken, or that has its share of a room
   RowCost cost() const override {
-    const auto of = [](const torch::nn::Module& part) { return cost_of(part.parameters()); };
-    const RowCost embedding{embedder_->multiply_adds(), embedder_->outputs()};
-    const RowCost state = embedding + of(*body_) + of(*policy_head_);
-    const RowCost next = embedding + (next_body_ ? of(*next_body_) + of(*next_head_)
-                                                 : of(*body_) + of(*policy_head_));
-    RowCost row = state + of(*critic_) + of(*value_head_);
-    if (critic_body_) row = row + of(*critic_body_);
     const int64_t slots = own_.packed && own_.room > 0 ? room_of(kPlannedRows) / kPlannedRows : S_;
-    row.multiply_adds += slots * next.multiply_adds, row.outputs += slots * next.outputs;
+    RowCost row = cost_with(1, double(slots));
     row.uses = 1 + slots;
     return row;
   }
+  // of the goals that are there, each once
+  RowCost cost_of_rows(const std::vector<at::Tensor>& columns) const override {
+    if (!own_.packed) return cost();
+    const at::Tensor &state = columns[state_], &successors = columns[successors_];
+    const auto rows = double(state.size(0));
+    const PackedGoals goals = pack_goals(state, successors);
+    return cost_with(double(goals.states) / rows, double(goals.all - goals.states) / rows);
+  }
 
  private:
+  // of a row that has so many goals of its own, states and successors
+  RowCost cost_with(double states, double successors) const {
+    const auto of = [](const torch::nn::Module& part) { return cost_of(part.parameters()); };
+    const RowCost embedding{embedder_->multiply_adds(), embedder_->outputs()};
+    const RowCost next = embedding + (next_body_ ? of(*next_body_) + of(*next_head_)
+                                                 : of(*body_) + of(*policy_head_));
+    RowCost state = embedding + of(*body_) + of(*policy_head_) + of(*critic_) + of(*value_head_);
+    if (critic_body_) state = state + of(*critic_body_);
+    const auto sum = [&](int64_t RowCost::*part) {
+      return int64_t(states * double(state.*part) + successors * double(next.*part));
+    };
+    RowCost row = state;
+    row.multiply_adds = sum(&RowCost::multiply_adds), row.outputs = sum(&RowCost::outputs);
+    return row;
+  }
+
   // products of few numbers begin near 0, so that successors begin alike
   static constexpr double kHeadGain = 0.1;
   // a call has at least so many where its cost matters

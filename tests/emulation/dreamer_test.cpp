@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <ATen/ATen.h>
@@ -17,6 +18,7 @@
 #include "algos/dreamer/fused/learner.h"
 #include "algos/dreamer/fused/stack.h"
 #include "algos/dreamer/memory.h"
+#include "algos/dreamer/work.h"
 #include "base/simd/pairs.h"
 #include "engine/device/step_graph.h"
 #include "tests/close.h"
@@ -93,6 +95,25 @@ const Setting kPublishedSteps{
 TEST(EmulatedDreamer, takes_at_most_2600_launches_and_operations_an_update) {
   // the loop and the loop back take 12 a step each, a step of the dream 23
   EXPECT_LE(asked_of_dreamer(kPublishedSteps), 2600);
+}
+
+TEST(EmulatedDreamer, an_update_asks_for_what_plan_counts) {
+  for (const bool redundancy : {false, true})
+    for (const auto& [images, vectors, side] :
+         {std::tuple{false, true, 64}, {true, false, 64}, {true, true, 64}, {true, false, 16}}) {
+      Setting setting{.B = 2,
+                      .T = 9,
+                      .H = 4,
+                      .side = side,
+                      .images = images,
+                      .redundancy = redundancy,
+                      .device = kEmulatedDevice};
+      setting.vectors = vectors;
+      ThreadPool pool(1);
+      const LearnerOptions options = learner_options(setting, pool);
+      EXPECT_EQ(asked_of_dreamer(setting), update_launches(options.options, options.shape))
+          << images << vectors << side << redundancy;
+    }
 }
 
 // what enters a product is rounded: a step of the dream takes 8 more, convolutions are cast

@@ -141,6 +141,31 @@ def test_time_on_a_gpu_that_is_not_here_is_named_unmeasured(engine):
     assert "replay" in {stage["name"] for stage in fast["stages"]}
 
 
+def test_beside_a_gpu_the_host_steps_what_only_it_can(engine):
+    def env_step(*words):
+        time = planned(engine, "ppo", *words, "--device", "h200")[1]["time"]
+        return time["rates"], next(s for s in time["stages"] if s["name"] == "env_step")
+
+    rates, ours = env_step("cartpole")
+    assert not ours["host"] and ours["limit"] != "environment" and "this host" not in rates
+    rates, python = env_step("gymnasium", "env.id=CartPole-v1")
+    assert python["host"] and python["limit"] == "environment" and "step measured on this host" in rates
+    # no Python steps a million environments a second, which kernels do
+    assert python["seconds"] > 20 * ours["seconds"]
+    told = engine("plan", "ppo", "gymnasium", "env.id=CartPole-v1", "--device", "h200").stdout
+    assert any("env_step" in line and line.endswith("environment, on this host") for line in told.splitlines()), told
+
+
+def test_time_of_a_prover_is_that_of_the_goals_there_are(engine):
+    def update(*words):
+        time = planned(engine, "ppo", "kg", "threads=1", *words)[1]["time"]
+        return next(s for s in time["stages"] if s["name"] == "update")
+
+    there, every = update(), update("ppo.network.proof.packed=false", "--memory", "1M")
+    assert there["tried"] and not every["tried"]
+    assert 0 < there["flops"] < every["flops"] / 2
+
+
 def test_dreamer_is_planned_for_a_gpu_as_it_runs_there(engine):
     words = ["dreamer", "pendulum", "--device", "h200"]
     plan = planned(engine, *words)[1]

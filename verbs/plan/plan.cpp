@@ -91,7 +91,8 @@ std::string time_text(const Planned& planned, const Terminal& terminal) {
                 printed("%.1f %%", 100 * stage.seconds / time.iteration_s),
                 printed("%.3g", stage.flops * 1e-9), printed("%.3g", stage.bytes * 1e-6),
                 by_thousands(int64_t(std::llround(stage.launches))),
-                std::string(name_of(stage.limit)) + (stage.tried ? ", tried" : "")});
+                std::string(name_of(stage.limit)) + (stage.tried ? ", tried" : "") +
+                    (stage.host ? ", on this host" : "")});
   return text + stages.text(terminal);
 }
 
@@ -167,7 +168,8 @@ std::string json_of(const Planned& planned) {
                               {"bytes", stage.bytes},
                               {"launches", stage.launches},
                               {"limit", name_of(stage.limit)},
-                              {"tried", stage.tried}});
+                              {"tried", stage.tried},
+                              {"host", stage.host}});
   return json.dump(2) + "\n";
 }
 

@@ -1,11 +1,11 @@
 #include "verbs/plan/rates.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "base/env/throughput.h"
 #include "engine/host/peaks_cache.h"
 #include "engine/host/system.h"
+#include "engine/train/random_play.h"
 
 namespace maglev::verbs::plan {
 namespace {
@@ -18,6 +18,8 @@ constexpr double kCall_us = 1;
 constexpr double kFlopsAnElement = 40;
 // of a published peak what is taken to be had, and a launch within a graph; measured nowhere
 constexpr double kHadFlops = 0.5, kHadBytes = 0.8, kGraphLaunch_us = 2;
+// and what a bus of PCIe 3.0 with 16 lanes brings from pinned memory
+constexpr double kBusGigabytes_s = 12;
 
 Peaks known_peaks(const Placement& placement, std::string& source) {
   if (auto kept = kept_peaks(placement)) {
@@ -39,13 +41,9 @@ double product_gflops(const Peaks& peaks, Precision precision) {
 }
 
 double environment_s(const Experiment& experiment, int threads) {
-  constexpr std::string_view kPrefix = "env.", kCount = "env.count";
-  std::vector<std::pair<std::string, std::string>> settings;
-  for (const Field& field : experiment.table().fields())
-    if (field.name.starts_with(kPrefix) && field.name != kCount)
-      settings.emplace_back(field.name.substr(kPrefix.size()), field.plain());
   ThreadPool pool(threads);
-  EnvThroughput envs(experiment.env(), settings, experiment.run.env_count, pool);
+  EnvThroughput envs(experiment.env(), own_env_settings(experiment), experiment.run.env_count,
+                     pool);
   return 1 / envs.steps_per_second(kEnvironment_s);
 }
 
@@ -65,10 +63,15 @@ KnownRates rates_for(const Experiment& experiment, const Placement& placement,
     rates = {.gflops = kHadFlops * tflops * 1e3,
              .gelements = kHadFlops * device->fp32_tflops * 1e3 / kFlopsAnElement,
              .gigabytes_s = kHadBytes * device->gigabytes_s,
+             .bus_gigabytes_s = kBusGigabytes_s,
              .launch_s = kGraphLaunch_us * 1e-6};
     known.source = "half of " + std::string(device->name) +
                    "'s published operations, of which products reach what they do on processors, "
                    "80 % of its memory's rate, 2 us a launch: unmeasured";
+    if (experiment.env().host_only) {
+      rates.environment_s = environment_s(experiment, placement.threads);
+      known.source += "; the environment's step measured on this host";
+    }
     return known;
   }
   const Peaks peaks = known_peaks(placement, known.source);
@@ -88,7 +91,10 @@ KnownRates rates_for(const Experiment& experiment, const Placement& placement,
     rates = {.gflops = product_gflops(peaks, placement.precision),
              .gelements = product_gflops(peaks, Precision::fp32) / kFlopsAnElement,
              .gigabytes_s = peaks.device_gigabytes_s,
+             .bus_gigabytes_s = peaks.to_device_gigabytes_s,
              .launch_s = kGraphLaunch_us * 1e-6};
+    if (experiment.env().host_only)
+      rates.environment_s = environment_s(experiment, placement.threads);
   }
   return known;
 }
