@@ -21,8 +21,7 @@ namespace maglev {
 
 /// Where a run's checkpoints are judged: its environment's settings, those of train.eval_env in
 /// their place, and what it is judged with where neither says (judging_of). Throws Error on names
-/// there are none of, on wrong values, and on settings that
-/// change what is seen or done.
+/// there are none of, on wrong values, and on settings that change what is seen or done.
 std::unique_ptr<EnvParams> evaluation_env(const Experiment& experiment);
 /// A line for people where the environment is judged otherwise than a run learns in it
 /// (EnvEntry::judged_with); else empty. Throws Error as evaluation_env.
