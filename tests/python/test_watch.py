@@ -173,6 +173,16 @@ def drawn(column):
     return f"document.querySelector('[data-column=\"{column}\"] canvas') !== null"
 
 
+def test_actions_are_called_as_the_environment_calls_them(browser, tmp_path):
+    run = make_run(tmp_path / "runs" / "named")
+    status = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(status | {"labels": {"actions/0": "push left", "actions/1": "push right"}}))
+    with watching(tmp_path / "runs", "--port", "0") as url:
+        browser.open(url)
+        title = "document.querySelector('[data-column=\"actions/1\"] h3')?.textContent.trim()"
+        browser.wait(f"{title} === 'actions/1 push right'")
+
+
 def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
     for seed in (1, 2, 3):
         make_run(tmp_path / "runs" / f"slow/seed-{seed}", seed=seed, gain=0.5)
@@ -192,13 +202,6 @@ def test_the_page_shows_runs_beside_each_other(browser, tmp_path):
         settings = browser.run("document.querySelector('#settings table').innerText")
         assert "ppo.lr" in settings and "seed" in settings and "epochs" not in settings
         assert "learn 45 %" in browser.run("document.querySelector('#time-shares').innerText")
-        # a run that says what its actions are, by itself
-        status = json.loads((tmp_path / "runs/fast/run.json").read_text())
-        (tmp_path / "runs/fast/run.json").write_text(json.dumps(status | {"labels": {"actions/0": "push left", "actions/1": "push right"}}))
-        browser.open(f"{url}?labels#run=fast")
-        browser.wait(f"document.querySelector('#panels h2') && {titles}.join() === 'actions/0 push left,actions/1 push right'")
-        browser.open(url)
-        browser.wait(drawn("return_mean"))
         # apart, over time, smoothed
         browser.run("document.querySelector('#group').click()")
         assert browser.run("document.querySelectorAll('#legend li').length") == 4
