@@ -322,7 +322,8 @@ void Session::watch_for_stalls() {
     asks.device = [index = device.index(), stream = current_stream()] {
       return stream_text(index, stream);
     };
-  stall_.emplace({.tell_s = options().stall, .end_s = options().stall_end}, std::move(asks));
+  stall_.emplace(StallWatch::Limits{.tell_s = options().stall, .end_s = options().stall_end},
+                 std::move(asks));
 }
 
 HeldMemory Session::held_now(int64_t tensors) {
