@@ -62,8 +62,8 @@ void Options::describe(OptionTable& t) {
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
   t.add("shard", shard,
         "sequences of an update that a thread of a processor learns from at once: fewer give more "
-        "threads some; 0: half the batch, 4 at least and 8 at most. What is learned differs by "
-        "rounding alone",
+        "threads some; 0: half the batch, 4 at least and 8 at most, but no more than 16 shards. What "
+        "is learned differs by rounding alone",
         {.min = 0, .max = 1 << 20, .unit = "sequences", .free = true});
   t.add(
       "micro_batch", micro_batch,

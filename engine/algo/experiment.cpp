@@ -44,8 +44,9 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "ended; 0: never",
           {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("stall_end", run.stall_end,
-          "likewise before the process ends with status 4, without a save, for whoever starts it "
-          "anew (--continue); 0: never",
+          "seconds without progress before the process ends with status 4, without a save, for "
+          "whoever starts it anew (--continue); more than any stage takes, also before the first "
+          "iteration; 0: never",
           {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("price", run.price,
           "what an hour of the machine costs, in whatever money: the run tells what it has cost so "

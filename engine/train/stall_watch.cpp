@@ -104,10 +104,14 @@ void StallWatch::tell(double silent_s, const std::string& what_comes) {
   if (telling_.exchange(true)) return;
   teller_->wait();
   teller_->start([this, silent_s, what_comes] {
-    std::string text = "no progress for " + printed("%.0f s", silent_s) + ", since " +
-                       clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
-    if (asks_.device) text += "; " + asks_.device();
-    asks_.say(text + "; " + what_comes);
+    try {
+      std::string text = "no progress for " + printed("%.0f s", silent_s) + ", since " +
+                         clock_text(silent_s) + ": " + whereabouts_text(asks_.threads());
+      if (asks_.device) text += "; " + asks_.device();
+      asks_.say(text + "; " + what_comes);
+    } catch (const std::exception&) {
+      // what cannot be told now may be told later
+    }
     telling_ = false;
   });
 }
@@ -139,7 +143,7 @@ void StallWatch::watch() {
     if (ends) return asks_.end();
     ends = silent_s >= end_s;
     if (ends) {
-      tell(silent_s, "the process ends here (train.stall_end)");
+      tell(silent_s, "the process ends in a second unless it moves (train.stall_end)");
     } else if (limits_.tell_s > 0 && silent_s >= std::max(tell_limit_s(), 2 * told_s)) {
       told_s = silent_s;
       tell(silent_s, waits);

@@ -75,7 +75,7 @@ TEST(StallWatch, ends_what_stands_still_for_longer_and_says_so) {
   ASSERT_GE(run.ended, 1);
   ASSERT_TRUE(run.says(1));
   EXPECT_TRUE(contains(run.lines[0], ": main in iteration > collect; the GPU's stream has no work; "
-                                     "the process ends here (train.stall_end)"))
+                                     "the process ends in a second unless it moves (train.stall_end)"))
       << run.lines[0];
 }
 

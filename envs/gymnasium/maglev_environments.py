@@ -105,15 +105,18 @@ class Environments:
         return env
 
     def action_names(self, env):
-        """As Atari's games tell them, where no wrapper gives others; elsewhere none."""
-        inner = getattr(env, "unwrapped", env)
+        """As Atari's games tell them, where no wrapper of actions stands before; elsewhere none."""
+        import gymnasium
+
         try:
-            names = [str(name) for name in inner.get_action_meanings()]
+            inner = env.unwrapped
+            while env is not inner and not isinstance(env, gymnasium.ActionWrapper):
+                env = env.env
             # an environment's own code, which nobody needs to train
-            same = inner.action_space == env.action_space
+            names = [str(name) for name in inner.get_action_meanings()] if env is inner else []
         except Exception:
             return []
-        return names if same and all(names) and self.actions.heads == [len(set(names))] == [len(names)] else []
+        return names if all(names) and self.actions.heads == [len(set(names))] == [len(names)] else []
 
     def limits(self, made, env):
         return {"max_steps": env.spec.max_episode_steps, "solved_at": finite(env.spec.reward_threshold)}

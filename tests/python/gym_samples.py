@@ -301,6 +301,29 @@ class Counts(Echo):
         return shown, reward, terminated, truncated, {"fuel": self.fuel, **info}
 
 
+class Named(Echo):
+    """Its actions have names, as Atari's games do."""
+
+    def __init__(self, names=("stay", "left", "right")):
+        super().__init__()
+        self.names = names
+        self.action_space = spaces.Discrete(3)
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return np.zeros((2, 2)), float(action), bool(self.np_random.random() < 0.1), False, {}
+
+    def get_action_meanings(self):
+        if self.names is None:
+            raise NotImplementedError
+        return list(self.names)
+
+
+def turned(**kwargs):
+    """Its wrapper's actions are others than those that are named."""
+    return gymnasium.wrappers.TransformAction(Named(**kwargs), lambda action: 2 - action, spaces.Discrete(3))
+
+
 class Waits(Echo):
     """For a simulator that takes its time."""
 

@@ -382,6 +382,23 @@ def test_a_file_is_told_from_its_module(engine, tmp_path):
     assert done.returncode == 2 and done.stderr.endswith("named without .py: env.id=gym_samples:Echo-v0\n"), done.stderr
 
 
+def test_actions_are_called_as_an_environment_calls_them_and_else_not(engine):
+    def told(*words):
+        done = engine("envs", "gymnasium", *words, cwd=HERE)
+        skip_without_library(done)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert "0 stay, 1 left, 2 right" in told("env.id=gym_samples:Named-v0")
+    for words in (
+        ["env.id=gym_samples:turned"],
+        ["env.id=gym_samples:Named-v0", 'env.kwargs={"names": null}'],
+        ["env.id=gym_samples:Named-v0", 'env.kwargs={"names": ["stay", "", "right"]}'],
+        ["env.id=gym_samples:Named-v0", 'env.kwargs={"names": ["stay", "left"]}'],
+    ):
+        assert "stay" not in told(*words).partition("actions ")[2].partition("limit")[0]
+
+
 def test_a_class_that_nobody_registered_is_made_by_its_name(engine, tmp_path):
     (tmp_path / "plain_samples.py").write_text(
         "from gym_samples import Echo\n"

@@ -128,6 +128,11 @@ def test_events_of_each_step_add_up_to_totals(name, agents):
     assert both == pytest.approx(every) and both == pytest.approx(list(silent.totals()["events"].values()), rel=1e-5)
     # a state has what was counted before it
     assert not envs.restore(state)[1]["events"].any() and envs.totals()["events"] == kept
+    # and a reset forgets what nobody took, as it does without
+    for _ in range(50):
+        envs.step(envs.sample())
+    envs.reset()
+    assert not any(envs.totals()["events"].values())
 
 
 def test_events_are_told_where_there_are_some_alone():

@@ -150,7 +150,18 @@ def test_two_runs_are_the_same_or_it_is_told_where_they_part(engine, tmp_path):
     assert found["versions"][0], "what a resume adds is none"
 
     done = engine("verify", first, "--against", again)
-    assert done.returncode == 0 and done.stdout.endswith("the same to the bit, as far as both go\n")
+    assert done.returncode == 0 and done.stdout.endswith("the same to the bit in what both have\n")
+    # one goes on, has no checkpoint of the same step, and tells of less
+    longer = tmp_path / "longer"
+    shutil.copytree(again, longer)
+    shutil.rmtree(longer / "checkpoints")
+    metrics = longer / "metrics.jsonl"
+    rows = [json.loads(line) for line in metrics.read_text().splitlines()]
+    rows = [{name: value for name, value in row.items() if name != "loss/entropy"} for row in rows]
+    metrics.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {**rows[-1], "step": 9999}]))
+    found = compared(engine, first, longer, status=0)
+    assert "checkpoints" not in found
+    assert found["metrics"][1].endswith("; the other goes on to step 9999; the first alone has loss/entropy")
     # no step in common
     uneven = ["env.count=10", "ppo.rollout=100", "ppo.minibatch=100"]
     other = trained(engine, tmp_path / "other", "pendulum", "train.steps=1000", *uneven)

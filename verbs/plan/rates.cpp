@@ -68,7 +68,7 @@ KnownRates rates_for(const Experiment& experiment, const Placement& placement,
     known.source = "half of " + std::string(device->name) +
                    "'s published operations, of which products reach what they do on processors, "
                    "80 % of its memory's rate, 2 us a launch: unmeasured";
-    if (experiment.env().host_only) {
+    if (experiment.env().host_only && experiment.run.dataset.empty()) {
       rates.environment_s = environment_s(experiment, placement.threads);
       known.source += "; the environment's step measured on this host";
     }

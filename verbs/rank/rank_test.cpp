@@ -128,13 +128,14 @@ TEST(RankTrials, a_proof_is_worth_what_its_rules_are) {
   };
   write("facts.txt", "f(a,b).\ng(b,c).\nf(d,b).\n");
   for (const char* split : {"train.txt", "valid.txt", "test.txt"})
-    write(split, "p(a,c).\nq(a,c).\ns(a,d).\nt(a,a).\n");
+    write(split, "p(a,c).\nq(a,c).\ns(a,d).\nt(a,a).\nu(a,d).\n");
   write("rules.txt",
         // two rules of one goal, of which the surer counts; two steps that need both
         "0.25::p(X,Y) :- f(X,Z), g(Z,Y).\n0.5::p(X,Y) :- g(Z,Y), f(X,Z).\n"
         "0.5::q(X,Y) :- p(X,Y).\n"
         // pairs of one constant with itself are not in a rule's confidence, but where it says so
-        "0.75::s(X,Y) :- f(X,Z), f(Y,Z).\n0.125::t(X,X) :- f(X,Z).\n");
+        "0.75::s(X,Y) :- f(X,Z), f(Y,Z).\n0.125::t(X,X) :- f(X,Z).\n"
+        "0.875::u(X,d) :- f(X,Z).\n");
   Untrained setup(1, folder);
   const datalog::Program& program = setup.graph.dataset.program;
   const auto atom = [&](const char* predicate, const char* first, const char* second) {
@@ -142,13 +143,15 @@ TEST(RankTrials, a_proof_is_worth_what_its_rules_are) {
                 program.constants.find(second)};
   };
   const std::vector<Atom> queries{atom("p", "a", "c"), atom("q", "a", "c"), atom("s", "a", "d"),
-                                  atom("s", "a", "a"), atom("t", "a", "a"), atom("p", "a", "b")};
+                                  atom("s", "a", "a"), atom("t", "a", "a"), atom("u", "d", "d"),
+                                  atom("p", "a", "b")};
   Prover prover(setup.experiment, *setup.policy, setup.pool);
   const auto trials = prover.prove(queries, {.width = 8});
   const std::vector<double> expected{
-      std::log(0.5), std::log(0.25), std::log(0.75), kLeastLogConfidence, std::log(0.125), 0};
+      std::log(0.5),   std::log(0.25),  std::log(0.75), kLeastLogConfidence,
+      std::log(0.125), std::log(0.875), 0};
   for (size_t i = 0; i < queries.size(); ++i) {
-    EXPECT_EQ(trials[i].proved, i != 5) << i;
+    EXPECT_EQ(trials[i].proved, i != 6) << i;
     EXPECT_NEAR(trials[i].log_confidence, expected[i], 1e-12) << i;
   }
   std::filesystem::remove_all(folder);

@@ -25,6 +25,7 @@ Cause cause_of_signal(int signal) {
 Cause cause_of(int status, const std::string& said) {
   if (status == train::kStopped || status == kStalled) return Cause::outside;
   if (!train::killed_text(status).empty()) return cause_of_signal(status - 128);
+  if (said.find(train::kStalledText) != std::string::npos) return Cause::outside;
   if (said.find(kNoRoom) != std::string::npos) return Cause::disk;
   if (const size_t place = said.find(kBySignal); place != std::string::npos)
     return cause_of_signal(std::atoi(said.c_str() + place + kBySignal.size()));

@@ -27,6 +27,7 @@ TEST(SweepEnding, what_ended_a_part_of_a_run_is_in_its_words) {
   EXPECT_EQ(cause_of(2, process + "11 (Segmentation fault); resume the run"), Cause::trial);
   EXPECT_EQ(cause_of(2, "[seeds] seed 2: " + train::killed_text(128 + SIGKILL)), Cause::outside);
   EXPECT_EQ(cause_of(2, "[processes] process 1 of the run ended: exit status 2"), Cause::trial);
+  EXPECT_EQ(cause_of(2, std::string("[seeds] seed 2: ") + train::kStalledText), Cause::outside);
 }
 
 TEST(SweepEnding, a_full_disk_is_known_by_what_is_to_be_done) {

@@ -291,6 +291,7 @@ class Group {
     look_at(member);
     const std::string killed = killed_text(status);
     if (!killed.empty() && !ending) member.status.message = killed;
+    else if (status == kStalled) member.status.message = kStalledText;
     else if (member.status.state.empty())
       return status == kStopped || !killed.empty() ? "" : last_line(member.log);
     else if (status != 0 && status != kStopped && member.status.message.empty())

@@ -40,6 +40,8 @@ void expect_nothing_lost(const std::string& run, const std::string& anew, int64_
 /// What ended a process of this exit status (verbs/child.h), where a signal did but the one that
 /// stops a run: "ended: signal 9 (Killed), ..."; else empty.
 std::string killed_text(int status);
+/// What is said of a seed that train.stall_end ended.
+constexpr const char* kStalledText = "ended: it stood still (train.stall_end)";
 /// What a process said last, by its log; empty where it said nothing.
 std::string last_line(const std::string& log);
 

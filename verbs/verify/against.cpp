@@ -61,7 +61,7 @@ Texts settings_of(const Experiment& experiment) {
   return texts;
 }
 
-// "- torch: 2.13.0" of reproduce.md, where it says what the run began with: a resume adds to it
+// "- torch: 2.13.0" of reproduce.md; a resume adds its own, "2.13.0, then 2.14.0"
 Texts versions_of(const std::string& run) {
   Texts texts;
   const std::string file = run + "/reproduce.md";
@@ -70,8 +70,11 @@ Texts versions_of(const std::string& run) {
     const size_t colon = line.find(": ");
     if (!line.starts_with("- ") || colon == line.npos) return;
     const std::string_view name = line.substr(2, colon - 2);
-    if (std::ranges::find(kVersions, name) != std::end(kVersions))
-      texts.emplace(name, line.substr(colon + 2));
+    if (std::ranges::find(kVersions, name) == std::end(kVersions)) return;
+    const std::string value(line.substr(colon + 2));
+    std::string& all = texts[std::string(name)];
+    if (all.empty()) all = value;
+    else if (all != value && !all.ends_with(", then " + value)) all += ", then " + value;
   });
   return texts;
 }
@@ -102,14 +105,14 @@ std::optional<Comparison> compare_metrics(const std::string& run, const std::str
   const auto ours = figures_of(run), theirs = figures_of(other);
   int64_t rows = 0;
   double last = 0;
-  std::set<std::string> lacking;
+  std::set<std::string> ours_alone, theirs_alone;
   for (const auto& [step, figures] : ours) {
     const auto found = theirs.find(step);
     if (found == theirs.end()) continue;
     for (const auto& [column, value] : figures) {
       const auto figure = found->second.find(column);
       if (figure == found->second.end()) {
-        lacking.insert(column);
+        ours_alone.insert(column);
         continue;
       }
       if (same(value, figure->second)) continue;
@@ -119,6 +122,8 @@ std::optional<Comparison> compare_metrics(const std::string& run, const std::str
                         before + "at " + steps_text(step) + " " + column +
                             printed(" is %.9g", value) + printed(" and %.9g", figure->second)};
     }
+    for (const auto& [column, value] : found->second)
+      if (!figures.contains(column)) theirs_alone.insert(column);
     rows += 1, last = step;
   }
   if (rows == 0) return std::nullopt;
@@ -127,8 +132,10 @@ std::optional<Comparison> compare_metrics(const std::string& run, const std::str
   for (const auto& [whose, its] : {std::pair{"the first", &ours}, std::pair{"the other", &theirs}})
     if (its->rbegin()->first > last)
       what += std::string("; ") + whose + " goes on to " + steps_text(its->rbegin()->first);
-  if (!lacking.empty())
-    what += "; the other has no " + joined({lacking.begin(), lacking.end()});
+  for (const auto& [whose, columns] :
+       {std::pair{"the first", &ours_alone}, std::pair{"the other", &theirs_alone}})
+    if (!columns->empty())
+      what += std::string("; ") + whose + " alone has " + joined({columns->begin(), columns->end()});
   return Comparison{"metrics", true, /*learned=*/true, what};
 }
 
@@ -197,8 +204,8 @@ Comparison compare_states(const CheckpointRow& ours, const CheckpointRow& theirs
               how};
 }
 
-// no step has a checkpoint in both: it says so, and nothing more
-Comparison compare_checkpoints(const std::string& run, const std::string& other) {
+// none: no step has a checkpoint in both
+std::optional<Comparison> compare_checkpoints(const std::string& run, const std::string& other) {
   std::map<int64_t, CheckpointRow> theirs;
   for (CheckpointRow& row : CheckpointStore(other, 0).list()) theirs[row.identity.step] = row;
   int64_t count = 0, last = 0;
@@ -213,9 +220,10 @@ Comparison compare_checkpoints(const std::string& run, const std::string& other)
     }
     count += 1, last = row.identity.step;
   }
-  if (count == 0) return {"checkpoints", true, /*learned=*/false, "none is of the same step"};
-  return {"checkpoints", true, /*learned=*/true,
-          std::to_string(count) + " are the same, the last at " + steps_text(double(last))};
+  if (count == 0) return std::nullopt;
+  return Comparison{
+      "checkpoints", true, /*learned=*/true,
+      std::to_string(count) + " are the same, the last at " + steps_text(double(last))};
 }
 
 }  // namespace
@@ -226,13 +234,13 @@ std::vector<Comparison> compare_runs(const std::string& run, const std::string& 
       compare_texts("settings", settings_of(*ours), settings_of(*theirs)),
       compare_texts("versions", versions_of(run), versions_of(other))};
   const auto metrics = compare_metrics(run, other);
-  const Comparison checkpoints = compare_checkpoints(run, other);
-  if (!metrics && !checkpoints.learned)
+  const auto checkpoints = compare_checkpoints(run, other);
+  if (!metrics && !checkpoints)
     throw Error("[verify] " + run + " and " + other +
                 " have neither a row of metrics nor a checkpoint at the same step; train both with "
                 "the same train.log_every and train.save_every");
-  if (metrics) compared.push_back(*metrics);
-  compared.push_back(checkpoints);
+  for (const auto& one : {metrics, checkpoints})
+    if (one) compared.push_back(*one);
   return compared;
 }
 

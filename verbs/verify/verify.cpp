@@ -154,7 +154,7 @@ int run_against(const std::string& folder, const std::string& other, bool as_jso
           "\n");
   else
     print(table.text(probe_terminal(STDOUT_FILENO)) +
-          (same ? "the same to the bit, as far as both go\n" : "not the same\n"));
+          (same ? "the same to the bit in what both have\n" : "not the same\n"));
   return same ? 0 : 1;
 }
 

@@ -44,7 +44,9 @@ int64_t shard_count(const Options& o, at::Device device) {
 
 std::string for_more_threads(const Options& o, int64_t threads, at::Device device) {
   if (!use_fused(o) || device.is_cuda()) return "";
-  const int64_t finer = std::max(kLeastAdvised, (o.batch + threads - 1) / threads);
+  // more shards take memory for nothing
+  const int64_t shards = std::min(threads, kMostShards);
+  const int64_t finer = std::max(kLeastAdvised, (o.batch + shards - 1) / shards);
   return finer < shard_sequences(o, device) ? "dreamer.shard=" + std::to_string(finer) : "";
 }
 
