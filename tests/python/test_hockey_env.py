@@ -13,7 +13,7 @@ import numpy as np
 
 class HockeyEnv:
     def __init__(self):
-        self.games = maglev.ParallelEnv("hockey_duel")
+        self.games = maglev.pettingzoo.ParallelEnv("hockey_duel")
 
     def reset(self):
         self.seen, _ = self.games.reset(seed=1)

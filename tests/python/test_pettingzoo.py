@@ -277,7 +277,7 @@ def test_actions_that_are_none_are_refused(actions, said):
 
 
 def test_events_are_told_to_every_agent_where_that_is_asked():
-    env = maglev.ParallelEnv("hockey_duel", events=True)
+    env = maglev.pettingzoo.ParallelEnv("hockey_duel", events=True)
     _, infos = env.reset(seed=1)
     for _ in range(60):
         assert set(infos) == {"agent_0", "agent_1"}
