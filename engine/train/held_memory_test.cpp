@@ -57,6 +57,7 @@ TEST(HeldMemory, of_a_replay_is_the_rings_own) {
 }
 
 TEST(HeldMemory, is_kept_beside_the_plan_once_a_run_has_learned) {
+  claim_threads();
   SmallPpo run;
   const std::string out = test_folder() + "/measured";
   train_new(run.experiment, {.out = out, .sinks = {"jsonl"}});

@@ -145,8 +145,9 @@ struct Game {
     if (side(player) * puck.centre.x < 0.f && side(player) * puck.velocity.x <= 0.f)
       r -= 30.f / (250.f / 60 * float(limit) / 2) * length(puck.centre - world.pose[player].origin);
     const bool comes = rules.keep ? has[player] == kKeepSteps : out.touched[player];
-    r += shaping.touch * float(comes);
-    r += shaping.direction * side(player) * puck.velocity.x / (kMaxPuckSpeed * float(limit));
+    if (shaping.touch != 0.f && comes) r += shaping.touch;
+    if (shaping.direction != 0.f)
+      r += shaping.direction * side(player) * puck.velocity.x / (kMaxPuckSpeed * float(limit));
     return r;
   }
 
