@@ -19,8 +19,8 @@ struct Setting {
   int64_t deter = 24, hidden = 10, units = 12;
   Precision precision = Precision::fp32;
   int64_t shard = 0, micro_batch = 0;
-  bool waits = false;    ///< some rows count for nothing
-  bool vectors = true;   ///< seen, beside images or alone
+  bool waits = false;   ///< some rows count for nothing
+  bool vectors = true;  ///< seen, beside images or alone
   at::Device device = at::kCPU;
   Group* group = nullptr;  ///< B is then what one of it has
 };

@@ -15,7 +15,7 @@ namespace {
 
 // of several players each takes what it has; what it acts by gives way to that
 void add_given(Experiment& experiment, const std::string& player,
-                  const std::vector<std::string>& settings, std::vector<std::string>& notes) {
+               const std::vector<std::string>& settings, std::vector<std::string>& notes) {
   if (settings.empty()) return;
   OptionTable& table = experiment.table();
   bool acting = false;

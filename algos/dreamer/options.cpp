@@ -60,11 +60,12 @@ void Options::describe(OptionTable& t) {
   t.add("clip", clip, "most a gradient may be of its tensor's norm; 0: anything", weight);
 
   t.add("batch", batch, "sequences an update learns from", {.min = 1, .max = 1 << 20});
-  t.add("shard", shard,
-        "sequences of an update that a thread of a processor learns from at once: fewer give more "
-        "threads some; 0: half the batch, 4 at least and 8 at most, but no more than 16 shards. What "
-        "is learned differs by rounding alone",
-        {.min = 0, .max = 1 << 20, .unit = "sequences", .free = true});
+  t.add(
+      "shard", shard,
+      "sequences of an update that a thread of a processor learns from at once: fewer give more "
+      "threads some; 0: half the batch, 4 at least and 8 at most, but no more than 16 shards. What "
+      "is learned differs by rounding alone",
+      {.min = 0, .max = 1 << 20, .unit = "sequences", .free = true});
   t.add(
       "micro_batch", micro_batch,
       "sequences of a shard that are learned from at once: the same update in less memory, its way "

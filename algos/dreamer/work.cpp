@@ -169,8 +169,7 @@ std::vector<StageWork> planned_work(const Options& options, const AlgoContext& c
            .reach = reach,
            .elements = update_sum(o, elements) * updates,
            .trial = trial,
-           .launches =
-               updates * (device || !fused ? double(update_launches(o, shape)) : kHandOffs),
+           .launches = updates * (device || !fused ? double(update_launches(o, shape)) : kHandOffs),
            .threads = fused ? shards : std::numeric_limits<double>::infinity()},
           {.name = "optimiser",
            .elements = 4 * size * updates,

@@ -91,9 +91,9 @@ class SeenRows {
   std::vector<at::Tensor> next(int64_t rows, bool drawn) {
     const int64_t piece = turn_++, steps = seen_[0].size(0), of_step = seen_[0].size(1);
     const at::Tensor place = at::arange(rows);
-    const at::Tensor chosen =
-        drawn ? drawn_.index_select(0, (piece * rows + place) % drawn_.size(0))
-              : piece % steps * of_step + place % of_step;
+    const at::Tensor chosen = drawn
+                                  ? drawn_.index_select(0, (piece * rows + place) % drawn_.size(0))
+                                  : piece % steps * of_step + place % of_step;
     std::vector<at::Tensor> columns;
     for (const at::Tensor& column : seen_)
       columns.push_back(column.flatten(0, 1).index_select(0, chosen));
@@ -359,10 +359,10 @@ std::vector<MemoryPart> planned_memory(const Options& o, const AlgoContext& cont
   const int64_t block = acting_rows(o, context, network);
   const int64_t acting_threads = std::min(threads, (context.rows + block - 1) / block);
   const int64_t acting_alone =
-      panels ? 0
-             : acting_threads * (kF32 * cost.scratch +
-                                 block * (dense_bytes(cost, 1, context) +
-                                          images(cost.seen + cost.convolved)));
+      panels
+          ? 0
+          : acting_threads * (kF32 * cost.scratch + block * (dense_bytes(cost, 1, context) +
+                                                             images(cost.seen + cost.convolved)));
   // on the way back, through convolutions or the layer behind them
   const int64_t back = std::max(kF32 * cost.scratch + rows * images(cost.passing),
                                 kF32 * (cost.widest + rows * cost.returned));

@@ -188,7 +188,7 @@ std::vector<std::string> Experiment::settle(bool of_run) {
       if (stands || nearest.empty() || i == table_.fields().size()) throw;
       table_.set(setting, nearest, "settings", origin);
       notes.push_back(setting + " is " + nearest + " here and not " + got +
-                      (own                        ? " of the run"
+                      (own                         ? " of the run"
                        : origin == Origin::profile ? " of the profile"
                        : origin == Origin::proven  ? " of the proven settings"
                                                    : " as by default") +

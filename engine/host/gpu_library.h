@@ -48,8 +48,8 @@ struct NvmlGpmSupport {
 };
 struct NvmlGpmMetric {
   unsigned id;
-  int error;      ///< 0: none
-  double value;   ///< percent, of those that are asked here
+  int error;     ///< 0: none
+  double value;  ///< percent, of those that are asked here
   char* names[3];
 };
 struct NvmlGpmMetrics {

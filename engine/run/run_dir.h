@@ -47,7 +47,7 @@ struct Reproduce {
   std::vector<std::string> command;  ///< argv
   std::string seed = {}, engine_version = {}, git_commit = {}, torch_version = {}, device = {};
   std::string plugins = {};  ///< folders of plug-ins beside the checkout, with their commits
-  int threads = 0;  ///< of each process
+  int threads = 0;           ///< of each process
   int64_t processes = 1, machines = 1;
 };
 

@@ -257,14 +257,14 @@ TEST_F(Planned, memory_of_dreamer_in_parts_is_what_it_takes) {
 }
 
 TEST_F(Planned, memory_of_dreamer_in_finer_shards_is_what_it_takes) {
-  EXPECT_EXIT(compare_and_exit(
-                  {"dreamer",
-                   "pendulum",
-                   {"env.count=4", "dreamer.size=1m", "dreamer.length=16", "dreamer.train_ratio=16",
-                    "dreamer.shard=3", "train.replay_capacity=4000"},
-                   {"dreamer.deter=64", "dreamer.batch=4", "dreamer.length=4"},
-                   80}),
-              testing::ExitedWithCode(0), "had ");
+  EXPECT_EXIT(
+      compare_and_exit({"dreamer",
+                        "pendulum",
+                        {"env.count=4", "dreamer.size=1m", "dreamer.length=16",
+                         "dreamer.train_ratio=16", "dreamer.shard=3", "train.replay_capacity=4000"},
+                        {"dreamer.deter=64", "dreamer.batch=4", "dreamer.length=4"},
+                        80}),
+      testing::ExitedWithCode(0), "had ");
 }
 
 // pictures that halve, and pictures that are filled up

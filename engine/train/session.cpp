@@ -6,9 +6,8 @@
 #include <ctime>
 #include <limits>
 #include <thread>
-#include <utility>
-
 #include <unistd.h>
+#include <utility>
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>

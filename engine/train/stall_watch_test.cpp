@@ -74,8 +74,9 @@ TEST(StallWatch, ends_what_stands_still_for_longer_and_says_so) {
     std::this_thread::sleep_for(5ms);
   ASSERT_GE(run.ended, 1);
   ASSERT_TRUE(run.says(1));
-  EXPECT_TRUE(contains(run.lines[0], ": main in iteration > collect; the GPU's stream has no work; "
-                                     "the process ends in a second unless it moves (train.stall_end)"))
+  EXPECT_TRUE(contains(run.lines[0],
+                       ": main in iteration > collect; the GPU's stream has no work; "
+                       "the process ends in a second unless it moves (train.stall_end)"))
       << run.lines[0];
 }
 
@@ -83,13 +84,13 @@ TEST(StallWatch, ends_though_a_line_that_is_told_hangs) {
   std::atomic<bool> hangs{true};
   std::atomic<int> ended{0};
   {
-    StallWatch watch({.tell_s = 0.02, .end_s = 0.2},
-                     {.say =
-                          [&](const std::string&) {
-                            while (hangs) std::this_thread::sleep_for(5ms);
-                          },
-                      .end = [&] { ++ended; },
-                      .passed = [] { return uint64_t(0); }});
+    StallWatch watch({.tell_s = 0.02, .end_s = 0.2}, {.say =
+                                                          [&](const std::string&) {
+                                                            while (hangs)
+                                                              std::this_thread::sleep_for(5ms);
+                                                          },
+                                                      .end = [&] { ++ended; },
+                                                      .passed = [] { return uint64_t(0); }});
     watch.iteration(1e-6);
     for (const double end_s = steady_s() + 200; ended == 0 && steady_s() < end_s;)
       std::this_thread::sleep_for(5ms);

@@ -117,8 +117,8 @@ TimePlan plan_time(const Experiment& experiment, const Placement& placement,
   AlgoContext context = context_of(experiment, placement, pool);
   const DataPlan data = algo.plan(experiment.algo_options(), context);
   // what words take depends on which ones come; on a device, on their room alone
-  const bool words = std::ranges::any_of(
-      context.spec.observations, [](const ObsColumn& c) { return !c.vocabulary.empty(); });
+  const bool words = std::ranges::any_of(context.spec.observations,
+                                         [](const ObsColumn& c) { return !c.vocabulary.empty(); });
   if (words && placement.device.is_cpu())
     context.seen = seen_in_random_play(experiment, data.collect_steps);
   const int threads = placement.device.is_cpu() ? placement.threads : 1;

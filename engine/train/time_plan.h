@@ -26,7 +26,7 @@ struct MachineRates {
   /// Of one environment's step on the host, threads sharing the environments. Read where the host
   /// steps them: on a processor, and beside a device those that only the host can step.
   double environment_s = 0;
-  bool trials = false;       ///< pieces of stages may be tried out here (StageWork::trial)
+  bool trials = false;  ///< pieces of stages may be tried out here (StageWork::trial)
 };
 
 /// What a stage waits for most.

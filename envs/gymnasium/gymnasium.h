@@ -80,7 +80,7 @@ struct Gymnasium {
     int32_t steps = 0;                          ///< of this episode
     enum class Asked : uint8_t { nothing, reset, step };
     Asked asked = Asked::nothing;  ///< whose answer nobody has taken yet
-    std::vector<AgentEnd> ends;  ///< [agents] what the last step was to each
+    std::vector<AgentEnd> ends;    ///< [agents] what the last step was to each
     // of an episode that was loaded
     mutable bool replaying = false;  ///< its steps are taken again; the answer has not been taken
     mutable bool lost = false;       ///< they led elsewhere, or were too many to be kept

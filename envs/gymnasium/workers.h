@@ -24,8 +24,8 @@ namespace maglev::gymnasium {
 /// What an environment is made of; equal ones share processes.
 struct Made {
   std::string id, kwargs, python;
-  std::string info;    ///< names of what is counted of it, by commas
-  bool masks = true;   ///< action_mask is looked at
+  std::string info;   ///< names of what is counted of it, by commas
+  bool masks = true;  ///< action_mask is looked at
   int32_t max_steps = 0, workers = 0;
   int32_t timeout = 0;  ///< seconds of silence after which a reset or a step fails; 0: never
   double late_s = 60;   ///< of silence after which people are told

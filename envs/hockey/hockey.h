@@ -55,9 +55,10 @@ struct Hockey {
             "terminates, a kept puck survives the end of a game");
       t.add("max_steps", p.max_steps, "episode limit; 0: 250, or 80 in shooting and defense",
             {.min = 0, .max = 1e9, .unit = "steps"});
-      t.add("touch_reward", p.shaping.touch,
-            "paid besides for each time that the racket catches the puck (without keep: touches it)",
-            {.min = -100, .max = 100});
+      t.add(
+          "touch_reward", p.shaping.touch,
+          "paid besides for each time that the racket catches the puck (without keep: touches it)",
+          {.min = -100, .max = 100});
       t.add("direction_reward", p.shaping.direction,
             "paid besides, over a game, where the puck always flies at 25 m/s towards the other "
             "goal; by its speed along x in each step, less than nothing towards the own goal",

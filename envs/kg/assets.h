@@ -110,8 +110,8 @@ inline std::vector<datalog::Atom> queries_of(const datalog::Graph& graph, const 
   if (!wanted.empty() && depths.empty())
     throw Error("[kg] nobody said how deep the " + split + " queries of " + data.name +
                 " are, of which env.depths=" + std::string(asked.depths) +
-                " asks some; `maglev prove " +
-                (data.folder.empty() ? data.name : data.folder) + " --queries " + split +
+                " asks some; `maglev prove " + (data.folder.empty() ? data.name : data.folder) +
+                " --queries " + split +
                 " --exclude-query --out DIR` finds it for env.data=DIR, or leave env.depths empty");
   std::vector<datalog::Atom> queries;
   for (size_t q = 0; q < all.size(); ++q) {

@@ -182,7 +182,8 @@ TEST(Console, what_the_gpu_does_stands_above_what_bounds_the_run_until_it_is_tol
   view.apply(row, 60);
   view.apply(row_at(700'000, 140), 70);
   const auto lines = texts(live_lines(view, terminal));
-  EXPECT_EQ(lines[lines.size() - 2], " gpu       busy 26%    multiprocessors 8%    memory 2%    212 W    61 °C");
+  EXPECT_EQ(lines[lines.size() - 2],
+            " gpu       busy 26%    multiprocessors 8%    memory 2%    212 W    61 °C");
   EXPECT_NE(plain_line(view).find("gpu=26%"), std::string::npos);
 }
 

@@ -147,9 +147,13 @@ TEST(RankTrials, a_proof_is_worth_what_its_rules_are) {
                                   atom("p", "a", "b")};
   Prover prover(setup.experiment, *setup.policy, setup.pool);
   const auto trials = prover.prove(queries, {.width = 8});
-  const std::vector<double> expected{
-      std::log(0.5),   std::log(0.25),  std::log(0.75), kLeastLogConfidence,
-      std::log(0.125), std::log(0.875), 0};
+  const std::vector<double> expected{std::log(0.5),
+                                     std::log(0.25),
+                                     std::log(0.75),
+                                     kLeastLogConfidence,
+                                     std::log(0.125),
+                                     std::log(0.875),
+                                     0};
   for (size_t i = 0; i < queries.size(); ++i) {
     EXPECT_EQ(trials[i].proved, i != 6) << i;
     EXPECT_NEAR(trials[i].log_confidence, expected[i], 1e-12) << i;

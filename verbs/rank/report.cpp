@@ -7,9 +7,7 @@
 
 namespace maglev::verbs::rank {
 
-double proof_score(const Trial& trial) {
-  return worth(trial) + (trial.proved ? 0 : kNotProved);
-}
+double proof_score(const Trial& trial) { return worth(trial) + (trial.proved ? 0 : kNotProved); }
 
 Scoring ties_broken(const Scoring& scoring) {
   if (scoring.ties_by.empty()) return scoring;

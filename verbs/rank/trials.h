@@ -22,7 +22,7 @@ namespace maglev::verbs::rank {
 struct Trial {
   bool tried = false;  ///< else the rest says nothing
   bool proved = false;
-  float log_prob = 0;  ///< of all actions taken; 0 where the policy does not tell
+  float log_prob = 0;         ///< of all actions taken; 0 where the policy does not tell
   double log_confidence = 0;  ///< of a proof, as log_confidence() has it
   int32_t steps = 0;
 };

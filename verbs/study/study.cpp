@@ -168,19 +168,20 @@ int run(const std::vector<std::string>& words) {
 }  // namespace
 
 VerbEntry entry() {
-  return {.name = "study",
-          .summary = "a whole experiment as one job: trains, judges, compares, reports",
-          .usage =
-              "study <study> [--seeds N] [--steps N] [--arms NAMES] [--out DIR] "
-              "[+hardware=auto|NAME|FILE] [setting=value ...]\n"
-              "  stopped, it goes on by the same command\n"
-              "study judge <run> ... [--eval-envs N] [--eval-steps N] [--json] [--report FILE] "
-              "[setting=value ...]\n"
-              "  judges runs of any algorithm on goodhart by the same protocol, and tests each pair: a "
-              "run, <run>@<checkpoint>, a folder of seeds, or a scripted player such as random;\n"
-              "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in "
-              "train --help)",
-          .run = run};
+  return {
+      .name = "study",
+      .summary = "a whole experiment as one job: trains, judges, compares, reports",
+      .usage =
+          "study <study> [--seeds N] [--steps N] [--arms NAMES] [--out DIR] "
+          "[+hardware=auto|NAME|FILE] [setting=value ...]\n"
+          "  stopped, it goes on by the same command\n"
+          "study judge <run> ... [--eval-envs N] [--eval-steps N] [--json] [--report FILE] "
+          "[setting=value ...]\n"
+          "  judges runs of any algorithm on goodhart by the same protocol, and tests each pair: a "
+          "run, <run>@<checkpoint>, a folder of seeds, or a scripted player such as random;\n"
+          "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in "
+          "train --help)",
+      .run = run};
 }
 
 }  // namespace maglev::verbs::study

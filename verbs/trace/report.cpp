@@ -412,8 +412,8 @@ std::string only_text(const std::string& path, const Analysis& analysis, const s
   if (!found.gaps.empty()) part("Longest gaps"), text += gaps_text(found, terminal);
   if (!found.path.empty()) part("Critical path"), text += path_text(found, top, terminal);
   if (text.empty())
-    throw Error("[trace analyze] no name in the tables of " + path + " has \"" + only +
-                "\" in it" + did_you_mean(near_only(analysis, only)));
+    throw Error("[trace analyze] no name in the tables of " + path + " has \"" + only + "\" in it" +
+                did_you_mean(near_only(analysis, only)));
   return head_text(path, analysis, terminal) + text;
 }
 

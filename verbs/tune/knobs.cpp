@@ -43,8 +43,7 @@ std::vector<std::string> shares_of_batch(const OptionTable& table, const std::st
 std::vector<std::string> values_of(const OptionTable& table, const Field& field) {
   if (field.name == "threads") return thread_counts(*field.whole_number());
   const bool of_batch = field.name.ends_with(kMicroBatch) || field.name.ends_with(kShard);
-  if (of_batch && field.plain() == "0")
-    return shares_of_batch(table, field.name);
+  if (of_batch && field.plain() == "0") return shares_of_batch(table, field.name);
   std::vector<std::string> values;
   if (const auto* value = std::get_if<bool*>(&field.member)) {
     values.push_back(**value ? "false" : "true");

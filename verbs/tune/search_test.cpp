@@ -199,11 +199,10 @@ TEST(tune_search, what_was_too_slow_for_its_time_is_no_crash) {
 
 TEST(tune_search, speeds_of_the_table_are_as_far_apart_as_their_gains) {
   // the machine was twice as fast for a moment, beside which the settings as they are did better
-  Outcome outcome{.rows = {{.candidate = {}, .state = State::measured, .speed = 1000, .gain = 1},
-                           {.candidate = {{"shard", "256"}},
-                            .state = State::measured,
-                            .speed = 1800,
-                            .gain = 0.9}}};
+  Outcome outcome{
+      .rows = {
+          {.candidate = {}, .state = State::measured, .speed = 1000, .gain = 1},
+          {.candidate = {{"shard", "256"}}, .state = State::measured, .speed = 1800, .gain = 0.9}}};
   const std::string text = table_text(outcome, {});
   EXPECT_TRUE(contains(text, "1000") && contains(text, "900")) << text;
   EXPECT_FALSE(contains(text, "1800")) << text;

@@ -26,9 +26,15 @@ namespace maglev::verbs::verify {
 namespace {
 
 constexpr size_t kMostTold = 8;
-constexpr std::string_view kVersions[] = {"maglev", "git commit", "plug-ins", "torch", "device",
-                                          "processor", "processors this process may use",
-                                          "system", "kernel"};
+constexpr std::string_view kVersions[] = {"maglev",
+                                          "git commit",
+                                          "plug-ins",
+                                          "torch",
+                                          "device",
+                                          "processor",
+                                          "processors this process may use",
+                                          "system",
+                                          "kernel"};
 using Texts = std::map<std::string, std::string>;
 
 // names that have other values in the two, or are in one alone: "threads 1 and 2"
@@ -127,15 +133,15 @@ std::optional<Comparison> compare_metrics(const std::string& run, const std::str
     rows += 1, last = step;
   }
   if (rows == 0) return std::nullopt;
-  std::string what =
-      std::to_string(rows) + " rows are the same, the last at " + steps_text(last);
+  std::string what = std::to_string(rows) + " rows are the same, the last at " + steps_text(last);
   for (const auto& [whose, its] : {std::pair{"the first", &ours}, std::pair{"the other", &theirs}})
     if (its->rbegin()->first > last)
       what += std::string("; ") + whose + " goes on to " + steps_text(its->rbegin()->first);
   for (const auto& [whose, columns] :
        {std::pair{"the first", &ours_alone}, std::pair{"the other", &theirs_alone}})
     if (!columns->empty())
-      what += std::string("; ") + whose + " alone has " + joined({columns->begin(), columns->end()});
+      what +=
+          std::string("; ") + whose + " alone has " + joined({columns->begin(), columns->end()});
   return Comparison{"metrics", true, /*learned=*/true, what};
 }
 

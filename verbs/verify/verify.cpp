@@ -207,8 +207,9 @@ int run(const std::vector<std::string>& words) {
 VerbEntry entry() {
   return {
       .name = "verify",
-      .summary = "check a run: what it stores, gives and does; or where it and another part; exit "
-                 "status 1 where a check fails, or figures or checkpoints differ",
+      .summary =
+          "check a run: what it stores, gives and does; or where it and another part; exit "
+          "status 1 where a check fails, or figures or checkpoints differ",
       .usage = "verify <run> [--checkpoint latest|best|DIR | --against RUN] [--json] [threads=N]",
       .run = run};
 }

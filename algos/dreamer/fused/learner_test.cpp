@@ -88,9 +88,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{.B = 9, .redundancy = true, .micro_batch = 3, .waits = true}));
 
 TEST(DreamerFusedLearner, results_do_not_depend_on_threads) {
-  for (const auto& [images, redundancy, shard] :
-       {std::tuple{false, false, 0}, {true, false, 0}, {true, true, 0}, {false, false, 2},
-        {true, true, 2}}) {
+  for (const auto& [images, redundancy, shard] : {std::tuple{false, false, 0},
+                                                  {true, false, 0},
+                                                  {true, true, 0},
+                                                  {false, false, 2},
+                                                  {true, true, 2}}) {
     Setting setting{.B = 13, .images = images, .redundancy = redundancy, .shard = shard};
     Made<FusedLearner> one(setting);
     setting.threads = 3;
