@@ -1,7 +1,6 @@
 // maglev kg embed: trains an embedding of a graph, which `maglev rank` compares and joins proofs
 // with, and says how well it ranks by itself.
 
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <unistd.h>
@@ -22,6 +21,7 @@
 #include "verbs/kg/part.h"
 #include "verbs/status_line.h"
 #include "verbs/table.h"
+#include "verbs/train/seeds.h"
 
 namespace maglev::verbs::kg {
 namespace {
@@ -29,7 +29,6 @@ namespace {
 using datalog::Atom;
 
 constexpr double kBetweenLines_s = 5;
-constexpr int kEnded = 128 + SIGINT;  // exit status
 
 /// Filtered ranks of queries among all constants, of both arguments; ties by their mean.
 RankFigures ranked(const ComplexEmbedding& model, const datalog::Graph& graph,
@@ -103,7 +102,7 @@ int embed(const Arguments& arguments) {
   if (learned < questions) {
     std::fprintf(stderr, "maglev: ended by a signal after %ld of %s; vectors in %s\n",
                  long(learned), counted(questions, "question").c_str(), file->c_str());
-    return kEnded;
+    return train::kStopped;
   }
   guard.reset();
 

@@ -2,7 +2,6 @@
 // joined tell true triples from false ones.
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <unistd.h>
@@ -30,6 +29,7 @@
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
+#include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
 namespace maglev::verbs::rank {
@@ -78,7 +78,7 @@ Grammar grammar() {
       .settings = true};
 }
 
-constexpr int kSlow = 1, kEnded = 128 + SIGINT;  // exit status
+constexpr int kSlow = 1;  // exit status
 constexpr int64_t kWidth = 4, kMostWidth = 1024;
 
 enum class How { mean, sample };
@@ -342,7 +342,7 @@ int rank_status(const RankResult& result, std::optional<double> most_ms) {
     else
       std::fprintf(stderr, "maglev: ended by a signal: %s not complete, and left out\n",
                    counted(result.ranking.left_out, "question was", "questions were").c_str());
-    return kEnded;
+    return train::kStopped;
   }
   if (!most_ms || !(result.tried_ms() > *most_ms)) return 0;
   std::fprintf(stderr, "maglev: %.3g ms a candidate tried, and --at-most %g were allowed\n",

@@ -67,7 +67,7 @@ class FusedLearner : public Learner {
 /// once where `asked` (0: all) of `count` were asked for.
 int64_t shard_sequences(const Options& options, at::Device device);
 int64_t shard_count(const Options& options, at::Device device);
-/// The setting that gives each of `threads` a shard, "dreamer.shard=4"; empty: all have one.
+/// The setting that gives more of `threads` a shard, "dreamer.shard=4"; empty: there is none.
 std::string for_more_threads(const Options& options, int64_t threads, at::Device device);
 int64_t sequences_at_once(int64_t asked, int64_t count);
 /// Whether updates of these options run so, on any device: one that this build has no kernels for
