@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "base/core/error.h"
+#include "engine/data/scalar_type.h"
 
 namespace maglev {
 namespace {
@@ -19,19 +19,6 @@ constexpr int64_t kBlocks = 4;
 constexpr int64_t kMostBlocks = 16, kAmple = 4;
 // larger blocks are a multiple of so many rows
 constexpr int64_t kStep = 8;
-
-at::ScalarType scalar_type(DType t) {
-  switch (t) {
-    case DType::u8:
-      return at::kByte;
-    case DType::i32:
-      return at::kInt;
-    case DType::f32:
-      return at::kFloat;
-  }
-  MAGLEV_ASSERT(false, "every DType has a scalar type");
-  return at::kFloat;
-}
 
 // a view of rows [first_row, ...) of one time, put at another time of the same column
 void move_view(const at::Tensor& view, int64_t first_row) {

@@ -9,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "base/core/version.h"
+#include "engine/data/scalar_type.h"
 #include "engine/data/state.h"
 #include "engine/device/aten_only.h"
 #include "engine/export/graph.h"
@@ -16,10 +17,6 @@
 
 namespace maglev {
 namespace {
-
-at::ScalarType torch_type(DType type) {
-  return type == DType::u8 ? at::kByte : type == DType::i32 ? at::kInt : at::kFloat;
-}
 
 /// Names of a policy's parameters and statistics.
 class StateNames : public PartialVisitor {
@@ -38,7 +35,7 @@ StepInputs some_inputs(Policy& policy, const EnvSpec& spec, int64_t rows) {
   for (const ObsColumn& column : spec.observations) {
     std::vector<int64_t> sizes{rows};
     sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    const at::TensorOptions options(torch_type(column.dtype));
+    const at::TensorOptions options(scalar_type(column.dtype));
     auto numbers = at::zeros(sizes, options);
     if (column.dtype == DType::f32) numbers.normal_(0, 1, gen);
     else if (column.dtype == DType::u8) numbers.random_(0, 256, gen);

@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include "base/env/host_envs.h"
+#include "engine/data/scalar_type.h"
 
 namespace maglev {
 namespace {
@@ -16,10 +17,6 @@ constexpr int64_t kSeenRows = 16384, kSeenBytes = int64_t(64) << 20;
 // steps before: environments begin alike
 constexpr int kApart = 32;
 constexpr uint64_t kPlaySeed = 1;
-
-at::ScalarType type_of(DType type) {
-  return type == DType::u8 ? at::kByte : type == DType::i32 ? at::kInt : at::kFloat;
-}
 
 }  // namespace
 
@@ -46,7 +43,7 @@ std::vector<at::Tensor> seen_in_random_play(const Experiment& experiment, int64_
   for (const ObsColumn& column : spec.observations) {
     std::vector<int64_t> sizes{steps, rows};
     sizes.insert(sizes.end(), column.shape.begin(), column.shape.end());
-    seen.push_back(at::empty(sizes, type_of(column.dtype)));
+    seen.push_back(at::empty(sizes, scalar_type(column.dtype)));
   }
 
   Rng rng(kPlaySeed, stream_id(Purpose::act, 0), 0);
