@@ -1,5 +1,6 @@
 // The program: finds the verb and turns errors into one line and an exit status.
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -54,9 +55,12 @@ int run(const std::vector<std::string>& arguments) {
     print_help();
     return 0;
   }
-  for (const auto& [theirs, ours] : kOtherVerbs)
-    if (first == theirs)
-      throw maglev::Error("[command line] '" + first + "' is maglev " + ours + " here");
+  // what only others call so: a plug-in may have a command of such a name
+  if (std::ranges::find(maglev::verb_table(), first, &VerbEntry::name) ==
+      maglev::verb_table().end())
+    for (const auto& [theirs, ours] : kOtherVerbs)
+      if (first == theirs)
+        throw maglev::Error("[command line] '" + first + "' is maglev " + ours + " here");
   // `help train` is `train --help`
   const VerbEntry& verb =
       maglev::find_row(maglev::verb_table(), helps ? arguments[1] : first, "", "command");
