@@ -31,6 +31,7 @@ struct Setting {
   int64_t micro_batch = 0;
   Group* group = nullptr;  ///< B is then what one of it has
   HiddenWidths hidden = {};
+  EntropyOf entropy_of = EntropyOf::gaussian;
 };
 
 inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) {
@@ -39,6 +40,9 @@ inline LearnerOptions learner_options(const Setting& setting, ThreadPool& pool) 
   o.enc_dim = 24, o.mlp_dim = 40, o.latent_dim = 16, o.num_q = 3, o.hidden = setting.hidden;
   o.batch = setting.B, o.horizon = setting.H, o.dropout = setting.dropout;
   o.episodic = setting.episodic;
+  // so much that a gradient which lacks its part shows
+  o.entropy_of = setting.entropy_of,
+  o.entropy_coef = o.entropy_of == EntropyOf::action ? 0.1 : o.entropy_coef;
   EnvSpec spec{.observations = {{.name = "vector", .shape = {5}}},
                .action = {.low = {-1, -1, -1}, .high = {1, 1, 1}},
                .max_steps = 100};

@@ -111,6 +111,9 @@ void Options::describe(OptionTable& t) {
         "images are moved at random by at most so much whenever they are encoded; 0: never",
         {.min = 0, .max = 32, .unit = "pixels"});
   t.add("entropy_coef", entropy_coef, "weight of the policy's entropy", weight);
+  t.add("entropy_of", entropy_of,
+        "whose entropy that is: the Gaussian's before tanh, as in the official code, or the "
+        "action's, which keeps it from saturating at -1 and 1");
   t.add("consistency_coef", consistency_coef, "weight of the latent prediction's error", weight);
   t.add("reward_coef", reward_coef, "weight of the reward loss", weight);
   t.add("value_coef", value_coef, "weight of the value loss", weight);
@@ -150,6 +153,8 @@ std::string Options::idle(std::string_view setting, const EnvSpec& spec) const {
   if ((setting == "termination" || setting == "termination_coef") && !foreseen)
     return "tdmpc2.episodic is off, so no termination is foreseen";
   if (setting == "termination" && !mpc) return "tdmpc2.mpc is off, so nothing is planned";
+  if (setting == "entropy_of" && entropy_coef == 0)
+    return "tdmpc2.entropy_coef is 0, so no entropy counts";
   if (setting == "task_dim" && spec.tasks.empty()) return "there is one task";
   if (setting == "image_shift" && !sees_picture(spec)) return "nothing is seen as an image";
   // widths that others say

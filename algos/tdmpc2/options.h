@@ -4,6 +4,7 @@
 
 #include "base/config/options.h"
 #include "engine/algo/algorithm.h"
+#include "kernels/squashed_gaussian/squashed_gaussian.h"
 
 namespace maglev::tdmpc2 {
 
@@ -74,6 +75,7 @@ struct Options {
   double discount = 0;
   int64_t image_shift = 3;
   double entropy_coef = 1e-4;
+  EntropyOf entropy_of = EntropyOf::gaussian;
   double consistency_coef = 20, reward_coef = 0.1, value_coef = 0.1, termination_coef = 1;
 
   // data

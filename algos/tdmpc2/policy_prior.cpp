@@ -14,7 +14,8 @@ PolicyGaussian policy_gaussian(const at::Tensor& head, const at::Tensor& mask) {
   return {mean, log_std};
 }
 
-PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at::Tensor& mask) {
+PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at::Tensor& mask,
+                       EntropyOf entropy_of) {
   constexpr double kHalfLog2Pi = 0.91893853320467274;
   const int64_t A = head.size(-1) / 2;
   const auto [mean, log_std] = policy_gaussian(head, mask);
@@ -25,10 +26,17 @@ PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at
     dims = mask.sum(-1);
   }
   const auto gauss = (-0.5 * eps.square() - log_std - kHalfLog2Pi).sum(-1);
-  PolicyDraw draw{.action = at::tanh(mean + eps * at::exp(log_std)), .mean = at::tanh(mean)};
+  const auto drawn = mean + eps * at::exp(log_std);
+  PolicyDraw draw{.action = at::tanh(drawn), .mean = at::tanh(mean)};
   const auto squash = at::log(at::relu(1 - draw.action.square()) + 1e-6).sum(-1);
   draw.entropy = squash - gauss;
   draw.scaled_entropy = -dims * gauss;
+  // by the slope of tanh, log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x)), which is no 0 where
+  // an action is at its end
+  if (entropy_of == EntropyOf::action) {
+    draw.entropy = (2 * (std::log(2.0) - drawn - at::softplus(-2 * drawn))).sum(-1) - gauss;
+    draw.scaled_entropy = dims * draw.entropy;
+  }
   return draw;
 }
 

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "kernels/squashed_gaussian/squashed_gaussian.h"
+
 namespace maglev::tdmpc2 {
 
 /// Bounds of the logarithm of the Gaussian's deviation.
@@ -19,14 +21,15 @@ struct PolicyDraw {
   at::Tensor action;   ///< [..., A] in (-1, 1)
   at::Tensor mean;     ///< [..., A], tanh of the Gaussian's mean
   at::Tensor entropy;  ///< [...], minus the action's log-probability
-  /// [...], minus A times the Gaussian's log-probability: what the quotient of both probabilities
-  /// in the paper's code comes to.
+  /// [...], A times the entropy of EntropyOf: minus the log-probability of the Gaussian, or of the
+  /// action.
   at::Tensor scaled_entropy;
 };
 
 /// Of the policy's head [..., 2A] and standard normals [..., A]. `mask` [..., A] f32, or undefined:
 /// 1 where a task has the dimension; the others are 0.
-PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at::Tensor& mask);
+PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at::Tensor& mask,
+                       EntropyOf entropy_of = EntropyOf::gaussian);
 
 /// The range between the 5th and the 95th percentile of x [n], linearly interpolated. Scalar.
 at::Tensor percentile_range(const at::Tensor& x);

@@ -1,11 +1,13 @@
 #include "algos/tdmpc2/policy_prior.h"
 
 #include <cmath>
+#include <utility>
 
 #include <ATen/ATen.h>
 
 #include <gtest/gtest.h>
 
+#include "base/config/choice.h"
 #include "tests/close.h"
 
 namespace maglev::tdmpc2 {
@@ -41,6 +43,29 @@ TEST(Tdmpc2PolicyPrior, scaled_entropy_is_the_papers_quotient) {
   const auto gauss = (-0.5 * eps.square() - log_std - 0.5 * std::log(2 * M_PI)).sum(1);
   const auto squash = -draw.entropy;
   EXPECT_TRUE(close(draw.scaled_entropy, -squash * (3 * gauss / (squash + 1e-8)), 1e-6));
+}
+
+TEST(Tdmpc2PolicyPrior, scaled_entropy_of_the_action_is_A_times_its_own) {
+  const auto head = numbers({7, 6}, 3), eps = numbers({7, 3}, 4);
+  const auto draw = draw_policy(head, eps, {}, EntropyOf::action);
+  EXPECT_TRUE(close(draw.scaled_entropy, 3 * draw.entropy, 1e-12));
+  // but for the official code's least slope that of any
+  const auto inner = (1 - draw.action.square() > 1e-2).all(1);
+  EXPECT_GE(inner.sum().item<int64_t>(), 1);
+  EXPECT_TRUE(close(draw.entropy.masked_select(inner),
+                    draw_policy(head, eps, {}).entropy.masked_select(inner), 1e-3));
+}
+
+// where tanh is flat the values' gradient is gone, and this one is what brings a mean back
+TEST(Tdmpc2PolicyPrior, entropy_of_the_action_holds_back_what_is_far_out) {
+  for (const auto& [of, slope] :
+       {std::pair{EntropyOf::gaussian, 0.}, std::pair{EntropyOf::action, -2.}}) {
+    at::Tensor head = at::tensor({40., -40., 0., 0.}, f64).unsqueeze(0).set_requires_grad(true);
+    draw_policy(head, at::zeros({1, 2}, f64), {}, of).scaled_entropy.sum().backward();
+    const at::Tensor grad = head.grad();
+    EXPECT_NEAR(grad[0][0].item<double>(), 2 * slope, 1e-12) << name_of(of);
+    EXPECT_NEAR(grad[0][1].item<double>(), -2 * slope, 1e-12) << name_of(of);
+  }
 }
 
 TEST(Tdmpc2PolicyPrior, dimensions_a_task_lacks_are_0) {

@@ -24,28 +24,39 @@ HWY_INLINE V log_std_of(D d, const LogStdBounds& bounds, V squashed) {
   return hn::MulAdd(half, squashed + hn::Set(d, 1.f), hn::Set(d, bounds.low));
 }
 
+/// log(1 - tanh(x)^2), also where tanh is 1 to the last bit.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V log_slope(D d, V x) {
+  const auto far = hn::Abs(x), one = hn::Set(d, 1.f);
+  const auto left = log_vector(d, one + exp_vector(d, hn::Set(d, -2.f) * far));
+  return hn::Set(d, 2.f) * (hn::Set(d, 0.693147181f) - far - left);
+}
+
 void draw(const SquashedGaussian& a) {
   const hn::CappedTag<float, 16> d;
   const int64_t lanes = int64_t(hn::Lanes(d)), A = a.actions;
   const auto one = hn::Set(d, 1.f), zero = hn::Zero(d);
   for (int64_t c = 0; c < a.stride; c += lanes) {
-    auto log_prob = zero, squash = zero;
+    auto log_prob = zero, squash = zero, slope = zero;
     for (int64_t i = 0; i < A; ++i) {
       const int64_t at = i * a.stride + c;
       const auto mean = hn::Load(d, a.head + at);
       const auto spread = hn::Load(d, a.head + at + A * a.stride);
       const auto log_std = log_std_of(d, a.bounds, tanh_vector(d, spread));
       const auto noise = a.noise ? hn::Load(d, a.noise + at) : zero;
-      const auto action = tanh_vector(d, hn::MulAdd(noise, exp_vector(d, log_std), mean));
+      const auto drawn = hn::MulAdd(noise, exp_vector(d, log_std), mean);
+      const auto action = tanh_vector(d, drawn);
       hn::Store(action, d, a.action + at);
       log_prob =
           log_prob - hn::MulAdd(hn::Set(d, 0.5f) * noise, noise, log_std + hn::Set(d, kHalfLog2Pi));
       const auto left = larger_of((one - action) * (one + action), zero);
       squash = squash + log_vector(d, left + hn::Set(d, 1e-6f));
+      if (a.entropy_of == EntropyOf::action) slope = slope + log_slope(d, drawn);
     }
-    if (a.entropy) hn::Store(squash - log_prob, d, a.entropy + c);
+    const auto told = a.entropy_of == EntropyOf::action ? slope : squash;
+    if (a.entropy) hn::Store(told - log_prob, d, a.entropy + c);
     if (a.scaled_entropy)
-      hn::Store(hn::Neg(hn::Set(d, float(A))) * log_prob, d, a.scaled_entropy + c);
+      hn::Store(hn::Set(d, float(A)) * (slope - log_prob), d, a.scaled_entropy + c);
   }
 }
 
@@ -55,6 +66,8 @@ void gradient(const SquashedGaussianGrad& a) {
   const auto one = hn::Set(d, 1.f);
   const auto half = hn::Set(d, 0.5f * (a.bounds.high - a.bounds.low));
   const auto from_entropy = hn::Set(d, a.d_scaled_entropy * float(A));
+  const auto from_slope =
+      a.entropy_of == EntropyOf::action ? hn::Set(d, -2.f) * from_entropy : hn::Zero(d);
   for (int64_t c = 0; c < a.stride; c += lanes) {
     const auto counts = hn::FirstN(d, size_t(std::clamp<int64_t>(a.rows - c, 0, lanes)));
     for (int64_t i = 0; i < A; ++i) {
@@ -62,7 +75,8 @@ void gradient(const SquashedGaussianGrad& a) {
       const auto action = hn::Load(d, a.action + at);
       const auto squashed = tanh_vector(d, hn::Load(d, a.head + at_spread));
       const auto std = exp_vector(d, log_std_of(d, a.bounds, squashed));
-      const auto d_mean = hn::Load(d, a.d_action + at) * hn::NegMulAdd(action, action, one);
+      const auto d_mean = hn::MulAdd(hn::Load(d, a.d_action + at),
+                                     hn::NegMulAdd(action, action, one), from_slope * action);
       const auto d_log_std = hn::MulAdd(d_mean, hn::Load(d, a.noise + at) * std, from_entropy);
       const auto d_spread = d_log_std * half * hn::NegMulAdd(squashed, squashed, one);
       hn::Store(hn::IfThenElseZero(counts, d_mean), d, a.d_head + at);

@@ -14,11 +14,12 @@ struct SquashedDraw {
 };
 /// The draw of a head and noise, contiguous. Not differentiable; graph-safe.
 SquashedDraw squashed_draw(const at::Tensor& head, const at::Tensor& noise,
-                           const LogStdBounds& bounds);
+                           const LogStdBounds& bounds, EntropyOf entropy_of = EntropyOf::gaussian);
 /// Gradient of the head [rows, 2A], from those of the action [rows, A] and of the scaled entropy:
 /// scale * d_scaled_entropy [n], of which row r takes r % n. Graph-safe.
 at::Tensor squashed_draw_back(const SquashedDraw& draw, const at::Tensor& d_action,
                               const at::Tensor& d_scaled_entropy, double scale,
-                              const LogStdBounds& bounds);
+                              const LogStdBounds& bounds,
+                              EntropyOf entropy_of = EntropyOf::gaussian);
 
 }  // namespace maglev

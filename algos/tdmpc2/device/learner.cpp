@@ -108,7 +108,7 @@ SquashedDraw DeviceLearner::act(StackRun& run, const at::Tensor& rows, UpdateNum
                                 int64_t steps, const Part& part) const {
   const auto head = in_f32(policy_.forward(run)[0]);
   const auto noise = normals(kind, steps, A_, part).flatten(0, 1);
-  SquashedDraw draw = squashed_draw(head, noise, kLogStd);
+  SquashedDraw draw = squashed_draw(head, noise, kLogStd, options_.options.entropy_of);
   actions_of(rows).copy_(draw.action);
   return draw;
 }
@@ -301,7 +301,8 @@ void DeviceLearner::learn_policy(PolicyPass& pass, const at::Tensor& scale, cons
   pass.pair.back(pass.q, 0);
   auto d_action = at::empty({rows, A_}, weights_.options());
   pass.pair.input_gradient(pass.q, 0, D_, d_action, /*add=*/false);
-  const auto d_head = squashed_draw_back(pass.draw, in_f32(d_action), weights, -entropy, kLogStd);
+  const auto d_head = squashed_draw_back(pass.draw, in_f32(d_action), weights, -entropy, kLogStd,
+                                         options_.options.entropy_of);
   policy_.begin_back(pass.policy, in_products(d_head).unsqueeze(0), rows);
   policy_.back(pass.policy, 0);
   policy_.learn(pass.policy);

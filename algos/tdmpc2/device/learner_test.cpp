@@ -38,6 +38,7 @@ TEST_P(DeviceLearnerParity, an_update_leaves_the_parameters_autograd_leaves) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, DeviceLearnerParity,
                          testing::Values(Setting{}, Setting{.B = 9, .H = 5},
+                                         Setting{.entropy_of = EntropyOf::action},
                                          Setting{.B = 20, .H = 1, .episodic = false, .dropout = 0},
                                          Setting{.B = 20, .H = 2, .hidden = unlike_widths()}));
 

@@ -44,6 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Settings, PanelLearnerParity,
                          testing::Values(Setting{},
                                          Setting{.B = 128, .H = 1, .episodic = false, .dropout = 0},
                                          Setting{.B = 8, .H = 5, .dropout = 0.01},
+                                         Setting{.entropy_of = EntropyOf::action},
                                          Setting{.B = 70, .H = 2, .hidden = unlike_widths()}));
 
 TEST_P(PanelLearnerParity, gradients_in_bf16_are_those_of_fp32_but_for_rounding) {

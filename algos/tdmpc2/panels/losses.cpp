@@ -207,6 +207,7 @@ void PanelLearner::policy_panel(int64_t p, int64_t t) {
     policy_.forward(words(p, t), policy_saved_[size_t(i)], s.stack, nullptr, head);
     draw_normals(UpdateNumbers::policy_action, p, t, s, noise);
     squashed_gaussian_cpu({.bounds = kLogStd,
+                           .entropy_of = options_.entropy_of,
                            .actions = A_,
                            .head = head,
                            .noise = noise,
@@ -270,6 +271,7 @@ void PanelLearner::policy_back(int64_t p, int64_t t) {
     policy_.aim(policy_waiting_, i, s.policy_back);
     const float* head = policy_head_ + i * 2 * A_ * stride_;
     squashed_gaussian_grad_cpu({.bounds = kLogStd,
+                                .entropy_of = options_.entropy_of,
                                 .actions = A_,
                                 .head = head,
                                 .noise = policy_noise_ + i * A_ * stride_,

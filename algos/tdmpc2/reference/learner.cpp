@@ -172,7 +172,7 @@ ReferenceLearner::PolicyValues ReferenceLearner::policy_values(const Part& part,
     head = model.policy(latents, e).to(at::kFloat);
   }
   const auto noise = normals(UpdateNumbers::policy_action, steps, options_.shape.actions, part);
-  const auto draw = draw_policy(head, noise, mask_of(task));
+  const auto draw = draw_policy(head, noise, mask_of(task), options_.options.entropy_of);
   {
     Autocast guard(options_.precision, state_->grad.device());
     logits = pair_logits(q_, drawn_pair(UpdateNumbers::policy_pair),
