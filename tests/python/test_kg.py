@@ -4,6 +4,7 @@ import array
 import csv
 import json
 import os
+import shlex
 import signal
 import subprocess
 
@@ -212,6 +213,19 @@ def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     assert beam["proved_true"] >= greedy["proved_true"] and beam["proved_false"] >= greedy["proved_false"]
     drawn = engine(*asked, "--width", "8", "--actions", "sample")
     assert drawn.returncode == 2 and "leave out --actions sample" in drawn.stderr
+    # why, and how the run's own proofs went
+    (explained,) = ranked(engine, *asked[1:], "--queries", "1", "--explain", "1")["explained"]
+    true = next(one for one in explained["candidates"] if one["true"])
+    assert true["proved"] and true["steps"] >= 1
+    text = engine(*asked, "--queries", "1", "--explain", "1").stdout
+    assert "the run proves it" in text and "in 1 step" in text, text
+    shown = next(line for line in text.splitlines() if line.startswith("the run's own proof: "))
+    asked_for = shlex.split(shown.split("`")[1])
+    assert asked_for[:4] == ["maglev", "prove", str(run), true["atom"]], shown
+    proof = engine(*asked_for[1:])
+    assert proof.returncode == 0 and "proved in" in proof.stdout, proof.stderr
+    text = engine(*asked, "--queries", "1", "--explain", "1", "--shortlist", "1").stdout
+    assert "not tried" in text, text
     # depths that nobody has found are told of, with what finds them
     few, deep = ("--queries", "20", "--corruptions", "3", "--by", "depth"), tmp_path / "deep"
     told = engine("rank", "umls", *few).stdout.splitlines()[-1]

@@ -24,6 +24,19 @@ std::string answer_text(const Question& question, size_t candidate,
   return program.constants.of(question.head ? atom.first : atom.second);
 }
 
+/// A candidate's own, or null where nothing was tried.
+const Trial* trial_of(const Ranking& ranking, size_t question, size_t candidate) {
+  if (ranking.trials.empty()) return nullptr;
+  const Trial& trial = ranking.trials[question][candidate];
+  return trial.tried ? &trial : nullptr;
+}
+
+/// "in 2 steps", "no", or "not tried".
+std::string trial_text(const Trial* trial) {
+  if (!trial) return "not tried";
+  return trial->proved ? "in " + counted(trial->steps, "step") : "no";
+}
+
 }  // namespace
 
 std::vector<Explained> explain(const Ranking& ranking, const std::vector<Scoring>& scorings,
@@ -54,6 +67,8 @@ std::string explained_text(const std::vector<Explained>& explained, const Rankin
             answer_text(question, 0, program) + "\n";
     std::vector<std::string> headings{">place", "candidate"};
     for (const Scoring& scoring : scorings) headings.push_back(">" + scoring.name);
+    const bool tried = !ranking.trials.empty();
+    if (tried) headings.push_back("the run proves it");
     headings.push_back("rules that say so, with their confidence");
     Table table(headings);
     for (const ExplainedCandidate& c : one.candidates) {
@@ -61,6 +76,7 @@ std::string explained_text(const std::vector<Explained>& explained, const Rankin
           std::to_string(c.place),
           answer_text(question, c.candidate, program) + (c.candidate == 0 ? " (true)" : "")};
       for (double score : c.scores) row.push_back(printed("%.3f", score));
+      if (tried) row.push_back(trial_text(trial_of(ranking, one.question, c.candidate)));
       const auto rules = ranking.fired[one.question].of(c.candidate);
       const auto rule_text = [&](size_t i) {
         const datalog::Rule& rule = program.rules[size_t(rules[i])];
@@ -95,6 +111,10 @@ nlohmann::ordered_json explained_json(const std::vector<Explained>& explained,
                 {"place", c.place},
                 {"scores", Json::object()},
                 {"rules", Json::array()}};
+      if (const Trial* trial = trial_of(ranking, one.question, c.candidate)) {
+        json["proved"] = trial->proved;
+        json["steps"] = trial->steps;
+      }
       for (size_t s = 0; s < scorings.size(); ++s) json["scores"][scorings[s].name] = c.scores[s];
       for (int32_t rule : ranking.fired[one.question].of(c.candidate))
         json["rules"].push_back({{"confidence", program.rules[size_t(rule)].confidence},

@@ -13,6 +13,7 @@
 #include "base/core/error.h"
 #include "base/core/file.h"
 #include "base/core/printed.h"
+#include "base/core/shell_word.h"
 #include "base/core/terminal.h"
 #include "base/core/thread_pool.h"
 #include "engine/embeddings/complex.h"
@@ -60,7 +61,8 @@ Grammar grammar() {
             "scores of an embedding beside, and all joined (maglev kg embed)"},
            {"--aggregate", "HOW",
             "what several rules come to: max (default), the surest first, or noisy-or"},
-           {"--explain", "N", "of the first N questions, which rules say what, and how sure"},
+           {"--explain", "N",
+            "of the first N questions, which rules say what, how sure, and what the run proves"},
            {"--shortlist", "K",
             "prove only the K candidates of a question that the embedding puts first"},
            {"--by", "WHAT", "a table more: by mode, predicate or depth"},
@@ -326,6 +328,21 @@ void print_figures(const RankedData& data, const Scorers& scorers, const Asked& 
   print_caveats(r, asked, scorers.shortlist);
 }
 
+/// A line on what shows a proof of the run's, by the example of a candidate that was explained;
+/// empty: none was proved.
+std::string proof_note(const RankedData& data, const std::vector<Explained>& explained,
+                       const Ranking& r, int64_t width) {
+  if (r.trials.empty()) return "";
+  for (const Explained& one : explained)
+    for (const ExplainedCandidate& c : one.candidates)
+      if (r.trials[one.question][c.candidate].proved)
+        return "the run's own proof: `maglev prove " + shell_word(data.name) + " " +
+               shell_word(to_text(data.graph->dataset.program,
+                                  r.questions[one.question].candidates[c.candidate])) +
+               printed(" --search policy --exclude-query --width %ld`\n", long(width));
+  return "";
+}
+
 /// A line on what finds the depths that questions were to be grouped by; empty: some are known.
 std::string depths_note(const RankedData& data, const Asked& asked, const Ranking& r) {
   if (std::ranges::any_of(r.questions, [](const Question& q) { return q.depth >= 0; })) return "";
@@ -397,6 +414,7 @@ int run(const std::vector<std::string>& words) {
   if (!json && by == By::depth) print(depths_note(data, asked, r));
   if (!json)
     print(explained_text(explanations, r, result.scorings, program, probe_terminal(STDOUT_FILENO)));
+  if (!json) print(proof_note(data, explanations, r, scorers.width));
   if (!json && scores_file) std::printf("scores in %s\n", scores_file->c_str());
   traced.finish(
       {.run = data.name,
