@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -13,9 +14,10 @@ from conftest import ENGINE, HOME
 from waiting import LONG_S
 
 
-def at_a_terminal(arguments, keys, cwd=None):
-    """Plays in a terminal of 100 by 40; gives the exit status, what it showed, and its settings
-    before and after."""
+def at_a_terminal(arguments, keys, cwd=None, taps=()):
+    """Plays in a terminal of 100 by 40; gives the exit status, what it showed, and its settings before and after.
+    When step 3 is shown `keys` are pressed, or a signal of that number comes. Before, one of `taps` is pressed whenever
+    half a second has passed and the step that has its place is the last one shown."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
     before = termios.tcgetattr(slave)
@@ -31,6 +33,7 @@ def at_a_terminal(arguments, keys, cwd=None):
         start_new_session=True,
     )
     shown, end, sent = b"", time.monotonic() + LONG_S, False
+    tapped, due = 0, time.monotonic() + 0.5
     while process.poll() is None and time.monotonic() < end:
         if select.select([master], [], [], 0.05)[0]:
             shown += os.read(master, 65536)
@@ -40,6 +43,10 @@ def at_a_terminal(arguments, keys, cwd=None):
             else:
                 os.write(master, keys)
             sent = True
+        if tapped < len(taps) and b"step 0" in shown and time.monotonic() > due:
+            assert re.findall(rb"step (\d+),", shown)[-1] == str(tapped).encode(), "more steps than keys"
+            os.write(master, taps[tapped])
+            tapped, due = tapped + 1, time.monotonic() + 0.5
     while select.select([master], [], [], 0.05)[0]:
         shown += os.read(master, 65536)
     process.kill()

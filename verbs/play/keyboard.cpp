@@ -10,6 +10,8 @@ namespace {
 
 // longer than a terminal's repeat takes, short enough for a tap
 constexpr auto kHold = std::chrono::milliseconds(150);
+// within which two fingers come down
+constexpr auto kTogether = std::chrono::milliseconds(60);
 
 }  // namespace
 
@@ -36,7 +38,15 @@ void Keyboard::poll() {
   if (got <= 0) return;
   std::string_view typed(bytes, size_t(got));
   while (!typed.empty())
-    if (const Key key = take(typed); key != Key::none) until_[key] = Clock::now() + kHold;
+    if (const Key key = take(typed); key != Key::none) {
+      until_[key] = Clock::now() + kHold;
+      if (pressed_.empty()) first_pressed_ = Clock::now();
+      pressed_.insert(key);
+    }
+}
+
+bool Keyboard::pressed_all() const {
+  return !pressed_.empty() && Clock::now() - first_pressed_ >= kTogether;
 }
 
 bool Keyboard::held(Key key) const {
@@ -57,6 +67,7 @@ Key Keyboard::take(std::string_view& typed) {
            : which == 'D' ? Key::left
                           : Key::none;
   }
+  if (first >= '0' && first <= '9') return Key(int(Key::digit) + (first - '0'));
   switch (std::tolower(static_cast<unsigned char>(first))) {
     case 'a':
       return Key::left;

@@ -4,13 +4,15 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string_view>
 #include <termios.h>
 
 namespace maglev {
 
 /// What the keys mean, whatever layout: arrows and WASD are directions.
-enum class Key { left, right, up, down, turn_left, turn_right, fire, quit, none };
+/// Digit n is Key(int(Key::digit) + n).
+enum class Key { left, right, up, down, turn_left, turn_right, fire, quit, none, digit };
 
 /// The terminal without echo and line ends while it lives; as it was before afterwards, also when
 /// SIGINT, SIGTERM or SIGHUP come. One at a time.
@@ -25,6 +27,11 @@ class Keyboard {
   /// Reads what was typed since.
   void poll();
   bool held(Key key) const;
+  /// Whether it was pressed since forget(), and whether what was is complete: keys that are meant
+  /// together come within a moment.
+  bool pressed(Key key) const { return pressed_.contains(key); }
+  bool pressed_all() const;
+  void forget() { pressed_.clear(); }
 
   /// The key at the front of what a terminal sent; removes it from `typed`.
   static Key take(std::string_view& typed);
@@ -35,6 +42,8 @@ class Keyboard {
   int fd_;
   termios before_;
   std::map<Key, Clock::time_point> until_;
+  std::set<Key> pressed_;
+  Clock::time_point first_pressed_;  ///< of those
 };
 
 }  // namespace maglev

@@ -13,35 +13,6 @@
 namespace maglev {
 namespace {
 
-/// A person: two axes by directions, a third by turning, a fourth by fire.
-class HumanPlayer : public Player {
- public:
-  /// `turned`: this agent's axes point the other way than on the picture.
-  HumanPlayer(const EnvSpec& spec, const Keyboard& keyboard, bool turned)
-      : Player("human"), spec_(spec), keyboard_(&keyboard), turned_(turned) {}
-
-  Carry initial_carry(int64_t) override { return {}; }
-  void act(TimeStep& step, Carry&, const ActKey&) override {
-    const auto axis = [&](Key less, Key more) {
-      return float(keyboard_->held(more)) - float(keyboard_->held(less));
-    };
-    const float sign = turned_ ? -1.f : 1.f;
-    const float wanted[4] = {sign * axis(Key::left, Key::right), sign * axis(Key::down, Key::up),
-                             axis(Key::turn_right, Key::turn_left),
-                             float(keyboard_->held(Key::fire))};
-    float* action = step.action.data_ptr<float>();
-    for (int64_t d = 0; d < spec_.action.dims(); ++d) {
-      const float w = d < 4 ? wanted[d] : 0.f;
-      action[d] = w * (w < 0.f ? -spec_.action.low[size_t(d)] : spec_.action.high[size_t(d)]);
-    }
-  }
-
- private:
-  EnvSpec spec_;
-  const Keyboard* keyboard_;
-  bool turned_;
-};
-
 Carry copy_of(const Carry& carry) {
   Carry copy;
   for (const at::Tensor& part : carry.parts) copy.parts.push_back(part.clone());
@@ -52,15 +23,8 @@ std::string number(float x) { return printed("%.3g", double(x)); }
 
 }  // namespace
 
-void expect_played_by_hand(const EnvEntry& entry, const EnvSpec& spec) {
-  if (spec.action.discrete())
-    throw Error("[play] a human plays continuous actions; those of " + std::string(entry.name) +
-                " are categories; name another player");
-}
-
 Match::Match(const EnvEntry& entry, const GivenSettings& settings,
-             const std::vector<std::string>& names, const Keyboard* keyboard, ActMode mode,
-             uint64_t seed)
+             const std::vector<std::string>& names, Keyboard* keyboard, ActMode mode, uint64_t seed)
     : entry_(&entry), seed_(seed) {
   const EnvParams params(entry, settings.env);
   env_ = std::make_unique<HostBatch>(entry, params.get(), 1, seed);
@@ -84,7 +48,9 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
     const std::string& name = names[size_t(a)];
     if (name == "human") {
       expect_played_by_hand(entry, spec_);
-      players_.push_back(std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0));
+      auto human = std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0);
+      human_ = human.get();
+      players_.push_back(std::move(human));
     } else {
       players_.push_back(make_player(name, run_named(name) ? game : scripted, mode));
     }

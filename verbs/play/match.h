@@ -11,20 +11,20 @@
 #include "engine/data/rollout.h"
 #include "engine/play/player.h"
 #include "engine/play/rivals.h"
+#include "verbs/play/human.h"
 #include "verbs/play/keyboard.h"
 
 namespace maglev {
-
-/// Throws Error where nobody can play by keyboard: keys are numbers, and the actions are categories.
-void expect_played_by_hand(const EnvEntry& entry, const EnvSpec& spec);
 
 class Match {
  public:
   /// `names` are one player an agent: a scripted player of the environment, the folder of a run,
   /// `random`, or `human` at `keyboard` (null: there is none). Throws Error on wrong ones.
   Match(const EnvEntry& entry, const GivenSettings& settings, const std::vector<std::string>& names,
-        const Keyboard* keyboard, ActMode mode, uint64_t seed);
+        Keyboard* keyboard, ActMode mode, uint64_t seed);
 
+  /// Whether the next step wants a key of the person who takes part.
+  bool waits() { return human_ && !episode_over_ && human_->waits(); }
   /// One step of everybody. False when it only began the next episode.
   bool step();
   /// Of the last step.
@@ -64,6 +64,7 @@ class Match {
   ThreadPool pool_{1};
   std::unique_ptr<Rollout> store_;
   std::vector<std::unique_ptr<Player>> players_;
+  HumanPlayer* human_ = nullptr;         ///< one of them; null: none is
   std::vector<Carry> carries_, before_;  ///< as they are, and as they were before the last step
   std::vector<double> returns_;
   std::vector<int64_t> wins_;

@@ -9,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "verbs/play/caption.h"
+#include "verbs/play/human.h"
 #include "verbs/play/keyboard.h"
 #include "verbs/play/match.h"
 #include "verbs/play/screen.h"
@@ -26,6 +27,54 @@ TEST(Play, reads_arrows_letters_and_escape) {
   EXPECT_EQ(keys("\x1b[A\x1bOBwD q\x1b"), (std::vector<Key>{Key::up, Key::down, Key::up, Key::right,
                                                             Key::fire, Key::turn_left, Key::quit}));
   EXPECT_EQ(keys("z\x1b[Z"), (std::vector<Key>{Key::none, Key::none}));
+  EXPECT_EQ(keys("07"), (std::vector<Key>{Key::digit, Key(int(Key::digit) + 7)}));
+}
+
+/// What `typed` asks for where these are the categories.
+int64_t asked(std::vector<std::string> names, std::string_view typed) {
+  const ActionSpec action{.heads = {int64_t(names.size())}, .names = std::move(names)};
+  const auto held = keys(typed);
+  return category_of(action, [&](Key key) { return std::ranges::count(held, key) > 0; });
+}
+
+TEST(Play, keys_are_categories_by_their_names) {
+  const std::vector<std::string> grid{"up left", "left", "down left", "up", "down", "up right"};
+  EXPECT_EQ(asked(grid, "a"), 1);
+  EXPECT_EQ(asked(grid, "wa"), 0);
+  EXPECT_EQ(asked(grid, "\x1b[A\x1b[C"), 5);
+  // of what contradicts itself the first; nothing is none of these, and neither is what has no key
+  EXPECT_EQ(asked(grid, "ad"), 1);
+  EXPECT_EQ(asked(grid, ""), -1);
+  EXPECT_EQ(asked(grid, "e"), -1);
+  EXPECT_EQ(asked({"stay", "left", "up", "fire"}, ""), 0);
+  EXPECT_EQ(asked({"stay", "left", "up", "fire"}, " "), 3);
+  EXPECT_EQ(asked({"torque -1", "no torque", "torque +1"}, ""), 1);
+  EXPECT_EQ(asked({"torque -1", "no torque", "torque +1"}, "2"), 2);
+  const std::vector<std::string> atari{"NOOP", "FIRE", "UP", "UPRIGHT", "LEFTFIRE", "UPRIGHTFIRE"};
+  EXPECT_EQ(asked(atari, ""), 0);
+  EXPECT_EQ(asked(atari, "w"), 2);
+  EXPECT_EQ(asked(atari, "wd"), 3);
+  EXPECT_EQ(asked(atari, "a "), 4);
+  EXPECT_EQ(asked(atari, "wd "), 5);
+  // a digit of no category
+  EXPECT_EQ(asked(grid, "9"), -1);
+}
+
+TEST(Play, a_person_who_has_no_key_for_it_does_not_play) {
+  const auto error = [](const char* env, const EnvSpec& spec) {
+    try {
+      expect_played_by_hand(find_env(env), spec);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(error("cartpole", {.action = {.heads = {2}}}), "");
+  EXPECT_EQ(error("cartpole", {.action = {.heads = {11}}}),
+            "[play] keys say no action of cartpole: it has 11 categories, and none is called by a "
+            "direction; name another player");
+  EXPECT_EQ(error("cartpole", {.action = {.heads = {2, 3}}}),
+            "[play] keys say no action of cartpole: it has 2 choices a step; name another player");
 }
 
 TEST(Play, draws_two_pixels_a_character_and_says_colours_once) {

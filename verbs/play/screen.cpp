@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <unistd.h>
+#include <utility>
 
 #include "verbs/play/signals.h"
 
@@ -32,7 +33,7 @@ std::string half_blocks(const Canvas& canvas) {
   return text;
 }
 
-Screen::Screen(int fd) : fd_(fd) {
+Screen::Screen(int fd, std::string note) : fd_(fd), note_(std::move(note)) {
   show_cursor_on_signals(fd_);
   write("\x1b[?25l");
 }
@@ -45,21 +46,23 @@ Screen::~Screen() {
 Canvas Screen::canvas() const {
   const Terminal terminal = probe_terminal(fd_);
   // about 6:5 of square pixels, which is what environments draw
-  const int rows = std::clamp(terminal.rows - 2, 4, 40);
+  const int rows = std::clamp(terminal.rows - (note_.empty() ? 2 : 3), 4, 40);
   const int columns = std::clamp(terminal.columns - 1, 8, rows * 2 * 6 / 5);
   return Canvas(kFiner * columns, kFiner * 2 * rows);
 }
 
 void Screen::draw(const Canvas& finer, const std::string& below) {
   const Canvas canvas = finer.reduced(kFiner);
+  const int lines = canvas.height() / 2 + (note_.empty() ? 1 : 2);
   std::string text;
   // a terminal that changed its size is begun anew
-  if (canvas.width() != columns_ || canvas.height() / 2 + 1 != lines_) text += "\x1b[2J\x1b[H";
+  if (canvas.width() != columns_ || lines != lines_) text += "\x1b[2J\x1b[H";
   else text += "\x1b[" + std::to_string(lines_) + "A\r";
   text += half_blocks(canvas);
-  text += fit(below, std::max(canvas.width(), probe_terminal(fd_).columns - 1), true);
-  text += "\x1b[K\r\n";
-  lines_ = canvas.height() / 2 + 1;
+  const int width = std::max(canvas.width(), probe_terminal(fd_).columns - 1);
+  text += fit(below, width, true) + "\x1b[K\r\n";
+  if (!note_.empty()) text += fit(note_, width, true) + "\x1b[K\r\n";
+  lines_ = lines;
   columns_ = canvas.width();
   write(text);
 }

@@ -15,13 +15,14 @@ std::string half_blocks(const Canvas& canvas);
 
 class Screen {
  public:
-  /// The terminal behind `fd` must be live, in colour and UTF-8.
-  explicit Screen(int fd);
+  /// The terminal behind `fd` must be live, in colour and UTF-8. `note` is a line that stays below
+  /// all others; empty: none.
+  explicit Screen(int fd, std::string note = "");
   ~Screen();
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  /// Pixels that fit now above a line of text, times the factor that reduced() takes off again.
+  /// Pixels that fit now above the lines of text, times the factor that reduced() takes off again.
   static constexpr int kFiner = 2;
   Canvas canvas() const;
   /// Over the last drawing; `below` is one line.
@@ -31,6 +32,7 @@ class Screen {
   void write(const std::string& text) const;
 
   int fd_;
+  std::string note_;
   int lines_ = 0;  ///< of the last drawing
   int columns_ = 0;
 };
