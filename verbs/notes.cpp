@@ -49,12 +49,20 @@ std::vector<std::string> run_notes(const std::string& player,
   return notes;
 }
 
-std::vector<std::string> idle_notes(const std::string& player,
-                                    const std::vector<std::string>& settings) {
+std::vector<std::string> guest_notes(const std::string& player,
+                                     const std::vector<std::string>& settings,
+                                     const OptionTable& env) {
   const auto run = run_named(player);
-  if (!run || settings.empty()) return {};
+  if (!run) return {};
   std::vector<std::string> notes;
-  add_given(*experiment_of(run->folder), player, settings, notes);
+  const auto experiment = experiment_of(run->folder);
+  const char* kHeld = "env.action_repeat";
+  const Field *trained = experiment->table().find(kHeld), *here = env.find(kHeld);
+  if (trained && here && trained->plain() != here->plain())
+    notes.push_back(player + " was trained with " + kHeld + "=" + trained->plain() + ", which is " +
+                    here->plain() + " here; give " + kHeld + "=" + trained->plain() +
+                    " for it to act as it learned to");
+  add_given(*experiment, player, settings, notes);
   return notes;
 }
 

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/config/options.h"
+
 namespace maglev {
 
 /// Lines for people of `player`, a name as of make_player; none where it is no run. `settings`:
@@ -13,9 +15,11 @@ namespace maglev {
 /// here, why (IdleSettings).
 std::vector<std::string> run_notes(const std::string& player,
                                    const std::vector<std::string>& settings);
-/// Those of settings alone: for who plays in an environment that is not the run's own.
-std::vector<std::string> idle_notes(const std::string& player,
-                                    const std::vector<std::string>& settings);
+/// Of who plays in an environment that was named, with its settings: those of `settings` alone, and
+/// that actions are held for another time than in training.
+std::vector<std::string> guest_notes(const std::string& player,
+                                     const std::vector<std::string>& settings,
+                                     const OptionTable& env);
 /// "; or the run kin?" where runs are called nearly as a name that is no graph's; else empty.
 std::string or_near_run(const std::string& name);
 /// A line on stderr each.

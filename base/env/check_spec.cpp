@@ -1,5 +1,6 @@
 #include "base/env/check_spec.h"
 
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -80,6 +81,17 @@ void check_spec(const EnvSpec& spec, const char* env) {
   if (spec.events.size() > size_t(kMaxEvents))
     throw Error(where + "at most " + std::to_string(kMaxEvents) + " events are counted, got " +
                 std::to_string(spec.events.size()));
+  const auto counted = [&](int32_t k) { return k >= 0 && size_t(k) < spec.events.size(); };
+  // an evaluation has figures of these names
+  std::set<std::string> told{"return_mean", "return_std", "length_mean", "score"};
+  told.insert(spec.events.begin(), spec.events.end());
+  for (const EventShare& share : spec.shares) {
+    if (share.name.empty() || !told.insert(share.name).second)
+      throw Error(where + "a share of events has a name of its own, got '" + share.name + "'");
+    if (!counted(share.event) || share.of.empty() || !std::ranges::all_of(share.of, counted))
+      throw Error(where + "share '" + share.name + "' is of events by their places, 0 to " +
+                  std::to_string(int64_t(spec.events.size()) - 1));
+  }
   if (spec.agents < 1 || spec.agents > kMaxAgents)
     throw Error(where + "an environment has 1 to " + std::to_string(kMaxAgents) + " agents, got " +
                 std::to_string(spec.agents));

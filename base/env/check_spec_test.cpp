@@ -41,6 +41,16 @@ TEST(CheckSpec, names_environment_and_fault) {
   expect("called 'vector'", [](EnvSpec& s) { s.observations.push_back(s.observations[0]); });
   expect("sees nothing", [](EnvSpec& s) { s.observations[0].audience = Audience::critic; });
   expect("at most 8 events", [](EnvSpec& s) { s.events.assign(9, "e"); });
+  expect("a name of its own, got 'return_mean'", [](EnvSpec& s) {
+    s.events = {"e"}, s.shares = {{.name = "return_mean", .event = 0, .of = {0}}};
+  });
+  expect("a name of its own, got 'e'",
+         [](EnvSpec& s) { s.events = {"e"}, s.shares = {{.name = "e", .event = 0, .of = {0}}}; });
+  for (const EventShare& wrong : {EventShare{.name = "s", .event = 1, .of = {0}},
+                                  EventShare{.name = "s", .event = 0, .of = {1}},
+                                  EventShare{.name = "s", .event = 0, .of = {}}})
+    expect("share 's' is of events by their places, 0 to 0",
+           [&](EnvSpec& s) { s.events = {"e"}, s.shares = {wrong}; });
   expect("1 to 64 agents, got 65", [](EnvSpec& s) { s.agents = 65; });
   expect("got neither", [](EnvSpec& s) { s.action = {}; });
   expect("got both", [](EnvSpec& s) { s.action.low = {0}, s.action.high = {1}; });

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -91,6 +92,23 @@ struct TaskSpec {
   int64_t max_steps = 0;    ///< episode limit
 };
 
+/// How much of some events another one is: "efficiency", food of all that was eaten. Metrics have
+/// it as share/NAME, evaluations as eval/NAME.
+struct EventShare {
+  std::string name = {};
+  int32_t event = 0;             ///< which of EnvSpec::events
+  std::vector<int32_t> of = {};  ///< likewise; their sum is the whole
+};
+
+/// Of totals of the events; NaN where none came of what it is a share of.
+template <class Totals>
+double share_of(const EventShare& share, const Totals& totals) {
+  double whole = 0;
+  for (int32_t k : share.of) whole += double(totals[size_t(k)]);
+  return whole > 0 ? double(totals[size_t(share.event)]) / whole
+                   : std::numeric_limits<double>::quiet_NaN();
+}
+
 /// Which of EnvSpec::events count games, one a game, as the first agent sees their end.
 struct GameEvents {
   int32_t won = 0, drawn = 0, lost = 0;
@@ -102,6 +120,7 @@ struct EnvSpec {
   int64_t max_steps = 0;  ///< episode limit after which it is truncated; 0: none
   std::vector<std::string> events =
       {};  ///< names of counters a step adds to, e.g. "food"; reported per 1,000 steps
+  std::vector<EventShare> shares = {};
   std::optional<GameEvents> games = {};  ///< none: episodes are no games that are won or lost
   /// Empty: one task. Else an i32 column `task` of shape {1} says which one a row belongs to.
   std::vector<TaskSpec> tasks = {};

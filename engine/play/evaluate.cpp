@@ -115,6 +115,8 @@ class EpisodeTally {
       result_.events_per_1k.emplace_back(
           events[k], totals_.steps ? 1000 * totals_.events[k] / double(totals_.steps) : 0);
     }
+    for (const EventShare& share : envs_.spec().shares)
+      result_.shares.emplace_back(share.name, share_of(share, totals_.events));
     if (const auto& games = envs_.spec().games; games && !options_.against) {
       const auto counted = [&](int32_t k) { return std::llround(totals_.events[k]); };
       result_.wins = counted(games->won), result_.draws = counted(games->drawn);

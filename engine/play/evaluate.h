@@ -51,6 +51,7 @@ struct EvalResult {
   /// Over finished episodes; NaN when none finished, or lives were told of instead.
   double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
   std::vector<std::pair<std::string, double>> events, events_per_1k;  ///< totals; per 1,000 steps
+  std::vector<std::pair<std::string, double>> shares;  ///< EnvSpec::shares of the totals
   /// Of the episodes, against a player, or where the environment counts games (EnvSpec::games).
   int64_t wins = 0, draws = 0, losses = 0;
   std::vector<double> returns;  ///< one an episode, by environment and then in time

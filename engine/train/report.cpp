@@ -33,6 +33,8 @@ void add_episodes(MetricRow& row, const EpisodeTotals& totals, const EnvSpec& sp
     row.values.emplace_back(name + "_per_episode",
                             totals.episodes ? totals.events[k] / episodes : kNan);
   }
+  for (const EventShare& share : spec.shares)
+    row.values.emplace_back("share/" + share.name, share_of(share, totals.events));
 }
 
 }  // namespace

@@ -215,6 +215,7 @@ struct Goodhart {
     spec.action = {.heads = {moves * moves - 1}, .names = move_names(p.max_move)};
     spec.max_steps = p.max_steps;
     spec.events = {"food", "poison", "deaths", "energy"};
+    spec.shares = {{.name = "efficiency", .event = 0, .of = {0, 1}}};
     return spec;
   }
 

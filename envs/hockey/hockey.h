@@ -29,11 +29,15 @@ struct Hockey {
     Opponent opponent = Opponent::weak;
     Players players = Players::one;
     bool keep = true, faithful = false;
-    int32_t max_steps = 0;
+    int32_t max_steps = 0, action_repeat = 1;
     rink::Shaping shaping = {};
 
     static void describe(OptionTable& t, Params& p) {
       describe_rules(t, p);
+      t.add("action_repeat", p.action_repeat,
+            "steps of the game that an action is held for; their rewards are added up, and the "
+            "scripted opponent acts in each",
+            {.min = 1, .max = 100, .unit = "steps of the game"});
       t.add("opponent", p.opponent,
             "who plays on the other side; mixed: weak or strong, drawn "
             "anew each game; none: it stands still");
@@ -77,7 +81,11 @@ struct Hockey {
   static std::span<const Bot> bots() { return rink::scripted_players(); }
 
   static EnvSpec spec(const Params& p) {
-    return spec_of(p, (p.keep ? 4 : 3) * (p.players == Players::both ? 2 : 1));
+    EnvSpec spec = spec_of(p, (p.keep ? 4 : 3) * (p.players == Players::both ? 2 : 1));
+    // steps of an episode are decisions, of which the last may be shorter
+    spec.max_steps = (spec.max_steps + p.action_repeat - 1) / p.action_repeat;
+    spec.render_fps = 1 / (double(rink::kStep) * p.action_repeat);
+    return spec;
   }
   template <class P>
   static EnvSpec spec_of(const P& p, int dims) {
@@ -87,6 +95,8 @@ struct Hockey {
         .action = {.low = std::vector<float>(n, -1.f), .high = std::vector<float>(n, 1.f)},
         .max_steps = p.max_steps ? p.max_steps : rink::mode_steps(p.mode),
         .events = {"goals", "conceded", "timeouts", "touches", "shots"},
+        .shares = {{.name = "win_rate", .event = 0, .of = {0, 1, 2}},
+                   {.name = "win_rate_decided", .event = 0, .of = {0, 1}}},
         .games = GameEvents{.won = 0, .drawn = 2, .lost = 1}};
   }
 
@@ -101,18 +111,22 @@ struct Hockey {
                              StepOut& out) {
     float moves[2 * rink::kMoves] = {};
     read_moves(p, action.continuous, moves);
-    if (p.players == Players::both) {
+    if (p.players == Players::both)
       read_moves(p, action.continuous + (p.keep ? 4 : 3), moves + rink::kMoves);
-    } else if (p.opponent != Opponent::none) {
-      float seen[rink::kObservation];
-      s.game.observe(rink::kPlayerTwo, seen);
-      s.opponent.act(s.strong, seen, rng, moves + rink::kMoves);
+    for (int32_t i = 0; i < p.action_repeat; ++i) {
+      if (p.players == Players::one && p.opponent != Opponent::none) {
+        float seen[rink::kObservation];
+        s.game.observe(rink::kPlayerTwo, seen);
+        s.opponent.act(s.strong, seen, rng, moves + rink::kMoves);
+      }
+      rink::Outcome outcome;
+      const rink::Rules rules{p.keep, p.faithful};
+      s.game.play(moves, rules, outcome);
+      const float reward = s.game.reward(rink::kPlayerOne, outcome, rules, p.shaping);
+      out.reward[0] = i == 0 ? reward : out.reward[0] + reward;
+      end_step(p, outcome, out);
+      if (out.terminated || out.truncated) return;
     }
-    rink::Outcome outcome;
-    const rink::Rules rules{p.keep, p.faithful};
-    s.game.play(moves, rules, outcome);
-    out.reward[0] = s.game.reward(rink::kPlayerOne, outcome, rules, p.shaping);
-    end_step(p, outcome, out);
   }
 
   MAGLEV_HD static void observe(const Params&, const State& s, int, const ObsOut& out) {
@@ -130,7 +144,7 @@ struct Hockey {
     for (int k = 0; k < (p.keep ? 4 : 3); ++k)
       moves[k] = given[k] < -1.f ? -1.f : given[k] > 1.f ? 1.f : given[k];
   }
-  /// Flags and events of a step, as player one sees it.
+  /// Flags and events of a step of the game, as player one sees it.
   template <class P>
   MAGLEV_HD static void end_step(const P& p, const rink::Outcome& outcome, StepOut& out) {
     const bool late = outcome.out_of_time;

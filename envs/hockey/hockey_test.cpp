@@ -50,6 +50,34 @@ struct Rink : HostEnvs {
   }
 };
 
+// ---- held actions
+
+TEST(Hockey, an_action_that_is_held_is_as_many_of_the_game_s_steps) {
+  // a scripted opponent would draw by the environment's steps
+  Rink one, four(alone({{"action_repeat", "4"}}));
+  EXPECT_EQ(four.spec().max_steps, 63);  // 250 steps, the last decision of two
+  for (int decision = 0; decision < 63; ++decision) {
+    float reward = 0;
+    const float x = decision % 3 - 1.f, y = decision % 5 * 0.5f - 1.f;
+    const bool last = decision == 62;
+    for (int i = 0; i < (last ? 2 : 4); ++i) {
+      one.act(x, y, 0.3f, 1.f);
+      reward += one.reward[0];
+      if (one.terminated[0] || one.truncated[0]) break;
+    }
+    four.act(x, y, 0.3f, 1.f);
+    ASSERT_EQ(four.reward[0], reward) << decision;
+    ASSERT_EQ(four.terminated[0], one.terminated[0]);
+    ASSERT_EQ(four.truncated[0], one.truncated[0]);
+    for (int k = 0; k < kObservation; ++k)
+      ASSERT_EQ(four.seen(k), one.seen(k)) << decision << " " << k;
+    if (one.terminated[0] || one.truncated[0]) break;
+  }
+  EXPECT_TRUE(one.terminated[0] || one.truncated[0]);
+  for (const char* event : {"goals", "conceded", "timeouts", "touches", "shots"})
+    EXPECT_EQ(four.event(event), one.event(event)) << event;
+}
+
 // ---- rackets
 
 TEST(Hockey, a_racket_gains_the_original_s_speeds_under_full_thrust) {

@@ -166,7 +166,9 @@ struct Kg {
             .action = {.heads = {S}, .masked = true},
             .max_steps = p.max_steps,
             .events = {"proved", "proved_false", "stopped", "too_many", "too_long", "none_false",
-                       "asked_true", "asked_false"}};
+                       "asked_true", "asked_false"},
+            .shares = {{.name = "true_proved_rate", .event = kProved, .of = {kAskedTrue}},
+                       {.name = "false_proved_rate", .event = kProvedFalse, .of = {kAskedFalse}}}};
   }
 
   static size_t asset_bytes(const Params& p) {

@@ -10,6 +10,7 @@ are the original's, number for number. TD-MPC2 plans each of its actions.
 """
 
 import argparse
+import re
 
 import hockey.hockey_env
 import maglev
@@ -22,13 +23,21 @@ class Agent:
 
     def __init__(self, run):
         self.policy = maglev.load(run)
+        # steps of the game that an action is held for, as in training
+        told = re.search(r"^ +action_repeat: (\d+)", maglev.Run(run).config, re.M)
+        self.repeat = int(told[1]) if told else 1
+        self.steps, self.action = 0, None
 
     def begin(self):
         """A game begins: what a policy remembers, such as TD-MPC2 its last plan, is of the one before."""
         self.policy.reset()
+        self.steps = 0
 
     def act(self, obs):
-        return self.policy.act(np.asarray(obs, dtype=np.float32)).numpy()
+        if self.steps % self.repeat == 0:
+            self.action = self.policy.act(np.asarray(obs, dtype=np.float32)).numpy()
+        self.steps += 1
+        return self.action
 
 
 def play(agent, game, opponent):

@@ -1,6 +1,7 @@
 // The module maglev._engine: the engine's parts as Python objects, without anything that Python can
 // do itself (python/maglev does that). Work runs without the interpreter's lock.
 
+#include <algorithm>
 #include <chrono>
 
 #include <c10/core/DeviceGuard.h>
@@ -13,6 +14,8 @@
 #include "base/config/choice.h"
 #include "base/core/error.h"
 #include "base/core/version.h"
+#include "base/env/entry.h"
+#include "base/env/env_params.h"
 #include "base/simd/targets.h"
 #include "engine/algo/entries.h"
 #include "engine/run/run_dir.h"
@@ -100,8 +103,10 @@ py::dict spec_dict(const EnvSpec& spec) {
 
 py::dict totals_dict(const EpisodeTotals& t, const EnvSpec& spec) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), n = double(t.episodes);
-  py::dict events;
+  py::dict events, shares;
   for (size_t k = 0; k < spec.events.size(); ++k) events[spec.events[k].c_str()] = t.events[k];
+  for (const EventShare& share : spec.shares)
+    shares[share.name.c_str()] = share_of(share, t.events);
   py::dict d;
   d["steps"] = t.steps;
   d["episodes"] = t.episodes;
@@ -110,13 +115,15 @@ py::dict totals_dict(const EpisodeTotals& t, const EnvSpec& spec) {
   d["return_max"] = t.episodes ? double(t.return_max) : nan;
   d["length_mean"] = t.episodes ? t.length_sum / n : nan;
   d["events"] = events;
+  d["shares"] = shares;
   return d;
 }
 
 py::dict eval_dict(const EvalResult& r) {
-  py::dict events, per_1k;
+  py::dict events, per_1k, shares;
   for (const auto& [name, value] : r.events) events[name.c_str()] = value;
   for (const auto& [name, value] : r.events_per_1k) per_1k[name.c_str()] = value;
+  for (const auto& [name, value] : r.shares) shares[name.c_str()] = value;
   py::dict d;
   d["seed"] = r.seed;
   d["envs"] = r.envs;
@@ -130,6 +137,7 @@ py::dict eval_dict(const EvalResult& r) {
   d["length_mean"] = r.length_mean;
   d["events"] = events;
   d["events_per_1k"] = per_1k;
+  d["shares"] = shares;
   d["wins"] = r.wins;
   d["draws"] = r.draws;
   d["losses"] = r.losses;
@@ -546,8 +554,12 @@ void bind_jobs(py::module_& m) {
                     std::vector<std::string> settings) {
     if (environment.empty()) return run_notes(player, settings);
     // what is of the environment is not the run's
-    std::erase_if(settings, [](const std::string& setting) { return setting.starts_with("env."); });
-    return idle_notes(player, settings);
+    const auto others = std::ranges::stable_partition(
+        settings, [](const std::string& setting) { return setting.starts_with("env."); });
+    const std::vector<std::string> of_run(others.begin(), others.end());
+    settings.erase(others.begin(), others.end());
+    const EnvParams params(find_env(environment), settings);
+    return guest_notes(player, of_run, params.table());
   });
   m.def("no_run", [](const std::string& folder) { return std::string(no_run(folder).what()); });
   m.def("settings", [](const std::string& algorithm, const std::string& environment, bool bare) {

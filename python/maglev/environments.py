@@ -178,7 +178,7 @@ class Envs:
         return Policy(actor, name_of(name), how.mode, how.temperature, settings, envs=self)
 
     def totals(self) -> dict[str, Any]:
-        """Episodes that ended since the last call: how many, their returns and lengths; steps and events. Of each
+        """Episodes that ended since the last call: how many, their returns and lengths; steps, events and shares. Of each
         environment's first agent.
         """
         return self._engine.totals()

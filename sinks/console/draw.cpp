@@ -193,6 +193,11 @@ Line episodes_line(const View& view, int columns) {
 struct Item {
   std::string name;
   double value;
+  bool share = false;
+
+  std::string text() const {
+    return share && std::isfinite(value) ? percent(value) : figure_text(value);
+  }
 };
 
 std::string readable(std::string_view name) {
@@ -226,6 +231,16 @@ std::vector<Item> event_items(const View& view, bool since_line) {
   return items;
 }
 
+// of the last row that has one: means of shares would be no shares
+std::vector<Item> share_items(const View& view) {
+  constexpr std::string_view prefix = "share/";
+  std::vector<Item> items;
+  for (const auto& [name, value] : view.row.values)
+    if (name.starts_with(prefix))
+      items.push_back({readable(std::string_view(name).substr(prefix.size())), value, true});
+  return items;
+}
+
 // name left, value right, in columns of one width
 std::vector<Line> grid(const char* label, const std::vector<Item>& items, int columns) {
   const int per_line = std::max(1, (columns - kLabel + 3) / (kCell + 3));
@@ -235,7 +250,7 @@ std::vector<Line> grid(const char* label, const std::vector<Item>& items, int co
   for (size_t i = 0; i < items.size(); ++i) {
     const int place = int(i) % per_line;
     if (place == 0) lines.push_back(labelled(lines.empty() ? label : ""));
-    const std::string value = figure_text(items[i].value);
+    const std::string value = items[i].text();
     Line& line = lines.back();
     line.pad_to(kLabel + place * (kCell + 3));
     line.add(fit(items[i].name, std::max(0, cell - 1 - int(value.size())), true), Ink::dim);
@@ -419,6 +434,8 @@ std::vector<Line> live_lines(const View& view, const Terminal& terminal) {
     for (const Line& line :
          grid("per 1k", event_items(view, /*since_line=*/false), terminal.columns))
       all.push_back({line, events});
+    for (const Line& line : grid("shares", share_items(view), terminal.columns))
+      all.push_back({line, events});
     all.push_back({Line(), space});
     for (const Line& line : time_lines(view, terminal)) all.push_back({line, phases});
     if (!view.gpu.empty()) all.push_back({gpu_line(view, terminal), gpu});
@@ -460,7 +477,8 @@ std::string plain_line(const View& view) {
   pair("elapsed", duration_text(view.elapsed_s), 15);
   pair("left", duration_text(view.left_s()), 12);
   for (const Item& item : event_items(view, /*since_line=*/true))
-    pair(item.name + "/1k", figure_text(item.value), item.name.size() + 11);
+    pair(item.name + "/1k", item.text(), item.name.size() + 11);
+  for (const Item& item : share_items(view)) pair(item.name, item.text(), item.name.size() + 8);
   const auto figures = loss_items(view);
   for (size_t i = 0; i < figures.size() && i < 6; ++i) {
     std::string name = figures[i].name;

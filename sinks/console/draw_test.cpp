@@ -326,6 +326,21 @@ TEST(Console, a_plain_line_is_pairs_in_columns) {
     EXPECT_EQ(early.find(name), late.find(name)) << name;
 }
 
+TEST(Console, shares_of_events_are_percent) {
+  View view(drawn_run(), 0);
+  MetricRow row = row_at(9'000, 9);
+  row.values.emplace_back("share/true_proved", 0.8125);
+  row.values.emplace_back("share/false_proved", kNaN);
+  view.apply(row, 1);
+  const std::string line = plain_line(view);
+  EXPECT_NE(line.find("true proved=81.2%"), std::string::npos) << line;
+  EXPECT_NE(line.find("false proved=- "), std::string::npos) << line;
+  const Terminal terminal{.live = true, .unicode = true, .columns = 110, .rows = 40};
+  const std::string text = joined(texts(live_lines(view, terminal)));
+  EXPECT_NE(text.find("shares    true proved"), std::string::npos) << text;
+  EXPECT_NE(text.find("81.2%"), std::string::npos) << text;
+}
+
 TEST(Console, the_summary_says_how_to_go_on) {
   const Terminal terminal{.live = true, .unicode = true, .columns = 80, .rows = 24};
   EXPECT_EQ(joined(texts(summary_lines(view_of_a_run(), terminal, "stopped"))), R"(

@@ -17,6 +17,7 @@ class HockeyEnv:
 
     def reset(self):
         self.seen, _ = self.games.reset(seed=1)
+        self.time = 0
         return self.seen["agent_0"].astype(np.float64), {}
 
     def obs_agent_two(self):
@@ -24,6 +25,9 @@ class HockeyEnv:
 
     def step(self, actions):
         assert actions.shape == (8,) and np.abs(actions).max() <= 1
+        # what was decided is held, and decided anew
+        assert np.array_equal(actions[:4], self.last) == (self.time % 3 > 0) if self.time else True
+        self.last, self.time = actions[:4], self.time + 1
         moves = {"agent_0": actions[:4].astype(np.float32), "agent_1": actions[4:].astype(np.float32)}
         self.seen, earned, ended, late, _ = self.games.step(moves)
         winner = int(np.round(earned["agent_0"] / 10)) if ended["agent_0"] else 0
@@ -41,7 +45,8 @@ class BasicOpponent:
 
 def test_a_run_plays_the_course_s_game(engine, tmp_path):
     run = tmp_path / "run"
-    small = ["train.steps=256", "env.count=4", "ppo.rollout=64", "ppo.minibatch=64", "ppo.network.hidden=[8]"]
+    small = ["env.action_repeat=3"]
+    small += ["train.steps=256", "env.count=4", "ppo.rollout=64", "ppo.minibatch=64", "ppo.network.hidden=[8]"]
     done = engine("train", "ppo", "hockey", *small, "--out", run)
     assert done.returncode == 0, done.stderr
     package = tmp_path / "course" / "hockey"

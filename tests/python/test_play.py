@@ -159,10 +159,12 @@ def test_a_run_of_proven_settings_plays(algo, env, engine, tmp_path):
     done = engine("play", run, "env.max_steps=3", "--record", tmp_path / "game.gif")
     skip_without_library(done)
     assert done.returncode == 0, done.stderr
-    assert f"episode 1: {steps} steps" in done.stdout and str(run) in done.stdout
+    assert f"episode 1: {steps} step" in done.stdout and str(run) in done.stdout
     # and as a player of an environment that was named
     done = engine("play", env, run, "env.max_steps=2", "--actions", "sample")
     assert done.returncode == 0, done.stderr
+    paced = f"was trained with env.action_repeat={held[1]}, which is 1 here" if held and held[1] != "1" else ""
+    assert (paced in done.stderr) if paced else "action_repeat" not in done.stderr, done.stderr
 
 
 def test_a_run_plays_as_it_was_trained(engine, tmp_path):
@@ -208,7 +210,7 @@ def test_an_environment_without_a_picture_is_told_in_words(examples):
     "arguments, expected",
     [
         (["hockey", "human"], "a terminal in colour"),
-        (["cartpole", "human"], "a human plays continuous actions; those of cartpole are categories"),
+        (["kg", "human"], "keys say no action of kg: it has 23 categories, and none is called by a direction"),
         (["hockey", "wek"], "weak, strong"),
         (["hockey", "weak", "weak"], "has 1 player, got 2"),
         (["hockey", "--record", "game.avi"], ".png, .gif or .mp4"),
@@ -227,7 +229,17 @@ def test_a_person_plays_at_a_terminal_which_is_as_before_afterwards(how, status)
     code, shown, before, after = at_a_terminal(["hockey", "human", "--fps", "100"], how)
     assert code == status, shown[-400:]
     assert "▀" in shown and "\x1b[38;2;" in shown
+    assert "escape leaves, arrows or WASD move, q and e turn" in shown
     # before what is counted, which a narrow terminal cuts
     assert re.search(r"step 3\d*, return -?\d+\.\d\d  goals 0", shown), shown[-400:]
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 1
     assert before == after
+
+
+def test_a_person_plays_categories_step_by_step():
+    # a step for each time that keys are pressed, two together or a digit
+    taps = (b"d", b"wa", b"\x1b[C", b"\x1b")
+    code, shown, before, after = at_a_terminal(["goodhart", "human", "--fps", "100"], b"", taps=taps)
+    assert code == 0 and before == after, shown[-400:]
+    assert "escape leaves, arrows or WASD move, 0 up left, 1 left, " in shown
+    assert re.findall(r"step (\d+), ", shown)[-1] == "3", shown[-400:]

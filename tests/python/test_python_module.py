@@ -123,7 +123,10 @@ def test_events_of_each_step_add_up_to_totals(name, agents):
             state, kept = envs.keep(), envs.totals()["events"]
     assert any(kept.values())
     every = torch.stack(told)[:, ::agents].double().sum((0, 1)).tolist()
-    later = envs.totals()["events"]
+    totals = envs.totals()
+    later = totals["events"]
+    if "food" in later:
+        assert totals["shares"]["efficiency"] == later["food"] / (later["food"] + later["poison"])
     both = [kept[event] + later[event] for event in envs.spec.events]
     assert both == pytest.approx(every) and both == pytest.approx(list(silent.totals()["events"].values()), rel=1e-5)
     # a state has what was counted before it

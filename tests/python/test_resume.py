@@ -294,6 +294,11 @@ def test_evaluations_say_what_the_environment_counts(engine, tmp_path):
     assert figure["energy"] == pytest.approx(figure["food"] - 2 * figure["poison"] - 10, abs=1e-3)
     assert figure["deaths"] >= 0
     assert row["eval/food_per_episode"] == pytest.approx(figure["food"] * row["eval/length_mean"] / 1000)
+    # shares of them, of training too
+    assert row["eval/efficiency"] == pytest.approx(figure["food"] / (figure["food"] + figure["poison"]))
+    row = [r for r in metric_rows(run) if "share/efficiency" in r][-1]
+    eaten = row["events/food_per_1k"] + row["events/poison_per_1k"]
+    assert row["share/efficiency"] == pytest.approx(row["events/food_per_1k"] / eaten)
     assert "checkpoints are judged" not in done.stdout + done.stderr, "that mode's energy is live"
     done = engine("train", "ppo", "goodhart", *small, "env.mode=proxy", *evaluated[:2], "threads=1", "--out", tmp_path / "frozen")
     assert "checkpoints are judged with env.energy=live (as in training: env.energy=by_mode)" in (tmp_path / "frozen/log.txt").read_text()

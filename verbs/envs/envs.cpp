@@ -5,6 +5,7 @@
 
 #include "base/config/options.h"
 #include "base/core/printed.h"
+#include "base/core/words.h"
 #include "base/env/entry.h"
 #include "base/env/env_params.h"
 #include "verbs/arguments.h"
@@ -93,6 +94,14 @@ std::string action_names_text(const ActionSpec& action) {
   return text;
 }
 
+// "efficiency: food / (food + poison)"
+std::string share_text(const EventShare& share, const EnvSpec& spec) {
+  std::vector<std::string> of;
+  for (int32_t k : share.of) of.push_back(spec.events[size_t(k)]);
+  return share.name + ": " + spec.events[size_t(share.event)] + " / " +
+         (of.size() > 1 ? "(" + maglev::joined(of, " + ") + ")" : of[0]);
+}
+
 std::string limit_text(const EnvSpec& spec) {
   return spec.max_steps > 0 ? std::to_string(spec.max_steps) : "none";
 }
@@ -138,6 +147,8 @@ void print_one(const EnvEntry& entry, const std::vector<std::string>& settings) 
   text += "  solved at    " +
           (spec.solved_at != 0 ? "mean return " + solved_text(spec) : std::string("-")) + "\n";
   for (const std::string& event : spec.events) text += "  event        " + event + "\n";
+  for (const EventShare& share : spec.shares)
+    text += "  share        " + share_text(share, spec) + "\n";
   for (const Bot& bot : entry.bots)
     text += std::string("  player       ") + bot.name + ": " + bot.summary + "\n";
   if (const size_t bytes = entry.asset_bytes(params.get()))

@@ -112,9 +112,11 @@ struct EvalRequest {
 };
 
 nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
-  nlohmann::json events = nlohmann::json::object(), per_1k = nlohmann::json::object();
+  nlohmann::json events = nlohmann::json::object(), per_1k = nlohmann::json::object(),
+                 shares = nlohmann::json::object();
   for (const auto& [name, value] : r.events) events[name] = finite_or_null(value);
   for (const auto& [name, value] : r.events_per_1k) per_1k[name] = finite_or_null(value);
+  for (const auto& [name, value] : r.shares) shares[name] = finite_or_null(value);
   return {{"actions", actions},
           {"seed", r.seed},
           {"envs", r.envs},
@@ -128,6 +130,7 @@ nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
           {"length_mean", finite_or_null(r.length_mean)},
           {"events", events},
           {"events_per_1k", per_1k},
+          {"shares", shares},
           {"returns", r.returns},
           {"seconds", r.seconds}};
 }
@@ -209,6 +212,9 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
   if (games) headings.insert(headings.end(), {">won", ">drawn", ">lost"});
   headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : game.spec.events) headings.push_back(">" + event + "/1k");
+  // of games the columns won, drawn and lost say the same
+  const auto shares = games ? std::vector<EventShare>{} : game.spec.shares;
+  for (const auto& share : shares) headings.push_back(">" + share.name);
   EvalResults results{.table = Table(headings)};
   std::vector<Player*> met;
   for (const auto& rival : rivals) met.push_back(rival.get());
@@ -237,6 +243,10 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
       for (double x : {r.return_mean, r.return_std, r.return_min, r.return_max, r.length_mean})
         cells.push_back(fixed(x));
       for (const auto& [name, value] : r.events_per_1k) cells.push_back(fixed(value));
+      for (size_t i = 0; i < shares.size(); ++i) {
+        const double share = r.shares[i].second;
+        cells.push_back(std::isfinite(share) ? printed("%.1f %%", 100 * share) : "-");
+      }
       results.table.add(cells);
     }
   return results;
@@ -478,12 +488,13 @@ int judge_player(const EvalRequest& request, const std::string& env, const std::
     throw Error("[eval] --overwrite goes with --trace FILE; leave it out");
   const EnvEntry& entry = find_env(env);
   GivenSettings given = sorted_settings("eval", traced.settings(), {name});
-  const Judging judging = judging_of(entry, EnvParams(entry, given.env).get(), traced.settings());
+  const EnvParams params(entry, given.env);
+  const Judging judging = judging_of(entry, params.get(), traced.settings());
   given.env = appended(std::move(given.env), judging.settings);
   if (!judging.note.empty()) print_notes({judging.note});
   const OpenGame open(entry, given, kMostEvalEnvs);
   const Game& game = open.game();
-  print_notes(idle_notes(name, given.acting));
+  print_notes(guest_notes(name, given.acting, params.table()));
   const auto scripted = scripted_players(entry);
   const auto game_at = [&](float temperature) {
     Game at = game;

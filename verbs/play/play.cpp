@@ -115,15 +115,15 @@ Request request_of(const Arguments& arguments) {
   settings.insert(settings.end(), arguments.settings().begin(), arguments.settings().end());
   request.names.insert(request.names.end(), words.begin() + 1, words.end());
   request.settings = sorted_settings("play", settings, request.names);
-  const Judging judging = judging_of(
-      *request.env, EnvParams(*request.env, request.settings.env).get(), arguments.settings());
+  const EnvParams params(*request.env, request.settings.env);
+  const Judging judging = judging_of(*request.env, params.get(), arguments.settings());
   for (const std::string& setting : judging.settings) request.settings.env.push_back(setting);
   if (!judging.note.empty()) print_notes({judging.note});
   // who plays twice is spoken of once
   const std::set<std::string> names(request.names.begin(), request.names.end());
   for (const std::string& name : names)
     print_notes(run && name == first ? run_notes(name, arguments.settings())
-                                     : idle_notes(name, request.settings.acting));
+                                     : guest_notes(name, request.settings.acting, params.table()));
   return request;
 }
 
@@ -270,6 +270,9 @@ bool can_be_drawn(const Match& match, bool recorded, bool human) {
   }
 }
 
+/// How often a person who has not chosen is asked again.
+constexpr auto kTurn = std::chrono::milliseconds(5);
+
 /// Where a match at the terminal is seen, and who takes part. Null: nowhere, nobody.
 struct Showing {
   Keyboard* keyboard;
@@ -298,6 +301,11 @@ std::vector<std::string> play_match(Match& match, const Manner& manner, const Sh
     if (on.keyboard) {
       on.keyboard->poll();
       if (on.keyboard->held(Key::quit)) break;
+    }
+    if (match.waits()) {
+      std::this_thread::sleep_for(kTurn);
+      due = Clock::now();
+      continue;
     }
     const bool played = match.step();
     if (!on.numbers) show();
@@ -339,9 +347,8 @@ int play_at_terminal(const Arguments& arguments, const Request& request,
     bool pictured = env.paint;
     if (watched || recording) pictured = can_be_drawn(match, recording.has_value(), manner.human);
     std::optional<Screen> screen;
-    if (watched && pictured) screen.emplace(STDOUT_FILENO);
-    if (manner.human)
-      std::printf("arrows or WASD move, q and e turn, space shoots, escape leaves\r\n");
+    if (watched && pictured)
+      screen.emplace(STDOUT_FILENO, manner.human ? keys_text(match.spec().action) : "");
     std::fflush(stdout);
     results = play_match(match, manner,
                          {.keyboard = keyboard ? &*keyboard : nullptr,
@@ -386,8 +393,7 @@ VerbEntry entry() {
       .usage =
           "play <environment | run> [player ...] [setting=value ...]\n"
           "  a run plays on its own environment; a player is one of the environment's "
-          "scripted ones, the folder of a run, random or human (by keyboard, where actions are "
-          "continuous);\n"
+          "scripted ones, the folder of a run, random or human (by keyboard);\n"
           "  settings: env.*, threads=N, and those that say how a policy acts (\"acting\" in train "
           "--help)",
       .run = run};

@@ -4,7 +4,7 @@ import { Chart } from "/chart.js";
 
 const SECTIONS = [
   ["Return", (name) => /^(return_mean|eval\/|episode\/|league\/)/.test(name)],
-  ["Events", (name) => name.startsWith("events/")],
+  ["Events", (name) => /^(events|share)\//.test(name)],
   ["Actions", (name) => /^actions?\//.test(name)],
   ["Learning", (name) => name.startsWith("loss/")],
   ["Speed", (name) => name === "steps_per_second" || name.startsWith("time/")],
