@@ -238,13 +238,19 @@ void expect_same_columns(const Experiment& trained, const std::string& folder, c
 }
 
 /// An action of a run lasts as long as it did in training, which another environment does not know.
-void expect_same_pace(const Experiment& trained, const std::string& folder, const EnvEntry& env) {
+void expect_same_pace(const Experiment& trained, const std::string& folder, const Game& game) {
   const Field* held = trained.table().find("env.action_repeat");
-  if (&trained.env() == &env || !held || held->plain() == "1") return;
+  if (&trained.env() == &game.env || !held) return;
+  OptionTable table;
+  // only read by
+  game.env.describe(table, const_cast<void*>(game.params));
+  const Field* here = table.find("action_repeat");
+  const std::string steps = here ? here->plain() : "1";
+  if (held->plain() == steps) return;
   throw Error("[player] the run " + folder + " holds each action for " + held->plain() +
-              " steps of " + trained.env().name + " (env.action_repeat), and " + env.name +
-              " asks for one in each; let it play in " + trained.env().name +
-              ", or take a run of env.action_repeat=1");
+              " steps of " + trained.env().name + " (env.action_repeat), and " + game.env.name +
+              " for " + steps + "; let it play in " + trained.env().name +
+              ", or take a run of env.action_repeat=" + steps);
 }
 
 RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
@@ -258,7 +264,7 @@ RunPlayer::RunPlayer(const RunName& run, const Game& game, ActMode mode)
     if (experiment_->table().find(name_part(setting))) experiment_->table().override_with(setting);
   if (!game.acting.empty()) experiment_->settle(/*of_run=*/true);
   expect_same_columns(*experiment_, run.folder, game.spec);
-  expect_same_pace(*experiment_, run.folder, game.env);
+  expect_same_pace(*experiment_, run.folder, game);
   const std::string checkpoint = checkpoint_of(run.folder, run.checkpoint);
   AlgoContext context = context_of(*experiment_, game.placement, game.pool);
   context.rows = game.rows;

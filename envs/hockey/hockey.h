@@ -84,7 +84,7 @@ struct Hockey {
     EnvSpec spec = spec_of(p, (p.keep ? 4 : 3) * (p.players == Players::both ? 2 : 1));
     // steps of an episode are decisions, of which the last may be shorter
     spec.max_steps = (spec.max_steps + p.action_repeat - 1) / p.action_repeat;
-    spec.render_fps = 1 / (double(rink::kStep) * p.action_repeat);
+    spec.render_fps = 50. / p.action_repeat;
     return spec;
   }
   template <class P>

@@ -24,7 +24,8 @@ class Agent:
     def __init__(self, run):
         self.policy = maglev.load(run)
         # steps of the game that an action is held for, as in training
-        told = re.search(r"^ +action_repeat: (\d+)", maglev.Run(run).config, re.M)
+        folder = self.policy.player.rpartition("@")[0]
+        told = re.search(r"^ +action_repeat: (\d+)", maglev.Run(folder).config, re.M)
         self.repeat = int(told[1]) if told else 1
         self.steps, self.action = 0, None
 

@@ -19,6 +19,7 @@
 #include "base/simd/targets.h"
 #include "engine/algo/entries.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/run_name.h"
 #include "engine/trace/nvtx.h"
 #include "engine/train/signals.h"
 #include "engine/train/trainer.h"
@@ -553,6 +554,8 @@ void bind_jobs(py::module_& m) {
   m.def("notes", [](const std::string& player, const std::string& environment,
                     std::vector<std::string> settings) {
     if (environment.empty()) return run_notes(player, settings);
+    // an environment is made for no more than a run's sake
+    if (!run_named(player)) return std::vector<std::string>{};
     // what is of the environment is not the run's
     const auto others = std::ranges::stable_partition(
         settings, [](const std::string& setting) { return setting.starts_with("env."); });

@@ -44,7 +44,10 @@ def at_a_terminal(arguments, keys, cwd=None, taps=()):
                 os.write(master, keys)
             sent = True
         if tapped < len(taps) and b"step 0" in shown and time.monotonic() > due:
-            assert re.findall(rb"step (\d+),", shown)[-1] == str(tapped).encode(), "more steps than keys"
+            last = int(re.findall(rb"step (\d+),", shown)[-1])
+            assert last <= tapped, "more steps than keys"
+            if last < tapped:
+                continue
             os.write(master, taps[tapped])
             tapped, due = tapped + 1, time.monotonic() + 0.5
     while select.select([master], [], [], 0.05)[0]:

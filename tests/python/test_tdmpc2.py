@@ -108,7 +108,7 @@ def test_the_settings_of_a_report_are_its_own_beside_the_proven_ones(engine, hom
     """The file says all that configs/tdmpc2/hockey.yaml says, too."""
     words = ("train", "tdmpc2", "hockey", "--config", home / f"configs/tdmpc2/{name}.yaml", "--help")
     shown = [engine(*words, *bare).stdout for bare in ((), ("--bare",))]
-    said = [[line for line in text.splitlines() if line.startswith("  tdmpc2.")] for text in shown]
+    said = [[line for line in text.splitlines() if line.startswith(("  tdmpc2.", "  env."))] for text in shown]
     assert len(said[0]) > 40 and said[0] == said[1]
 
 

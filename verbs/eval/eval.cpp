@@ -213,7 +213,7 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
   headings.insert(headings.end(), {">episodes", ">return", ">std", ">min", ">max", ">length"});
   for (const auto& event : game.spec.events) headings.push_back(">" + event + "/1k");
   // of games the columns won, drawn and lost say the same
-  const auto shares = games ? std::vector<EventShare>{} : game.spec.shares;
+  const auto shares = game.spec.games ? std::vector<EventShare>{} : game.spec.shares;
   for (const auto& share : shares) headings.push_back(">" + share.name);
   EvalResults results{.table = Table(headings)};
   std::vector<Player*> met;

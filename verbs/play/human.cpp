@@ -97,27 +97,33 @@ int64_t category_of(const ActionSpec& action, const std::function<bool(Key)>& he
   const int64_t n = action.heads[0];
   for (int64_t k = 0; k < std::min(kDigits, n); ++k)
     if (held(Key(int(Key::digit) + int(k)))) return k;
-  // the most of what is held, and nothing that is not
+  // the most of what is held, nothing that is not, and the plainest: "up" before "up 2"
   int64_t best = -1, idle = -1;
-  size_t most = 0;
+  size_t most = 0, fewest = 0;
   for (int64_t k = 0; k < n; ++k) {
     const auto words = words_of(action.name(0, k));
     const auto keys = keys_of(words);
     if (idle < 0 && does_nothing(words)) idle = k;
-    if (keys.size() > most && std::ranges::all_of(keys, held)) best = k, most = keys.size();
+    const bool better =
+        keys.size() > most || (best >= 0 && keys.size() == most && words.size() < fewest);
+    if (better && std::ranges::all_of(keys, held))
+      best = k, most = keys.size(), fewest = words.size();
   }
   return best >= 0 ? best : idle;
 }
 
 HumanPlayer::HumanPlayer(const EnvSpec& spec, Keyboard& keyboard, bool turned)
-    : Player("human"), action_(spec.action), keyboard_(&keyboard), turned_(turned) {}
+    : Player("human"),
+      action_(spec.action),
+      keyboard_(&keyboard),
+      turned_(turned),
+      by_turns_(action_.discrete() && category_of(action_, [](Key) { return false; }) < 0) {}
 
 bool HumanPlayer::waits() {
   if (!action_.discrete()) return false;
-  const bool flows = category_of(action_, [](Key) { return false; }) >= 0;
-  if (!flows && !keyboard_->pressed_all()) return true;
+  if (by_turns_ && !keyboard_->pressed_all()) return true;
   chosen_ = category_of(
-      action_, [&](Key key) { return flows ? keyboard_->held(key) : keyboard_->pressed(key); });
+      action_, [&](Key key) { return by_turns_ ? keyboard_->pressed(key) : keyboard_->held(key); });
   // also keys that say nothing
   keyboard_->forget();
   return chosen_ < 0;

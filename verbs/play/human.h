@@ -30,6 +30,8 @@ class HumanPlayer : public Player {
   /// `turned`: this agent's axes point the other way than on the picture. `keyboard` outlives this.
   HumanPlayer(const EnvSpec& spec, Keyboard& keyboard, bool turned);
 
+  /// Whether nothing can be done by doing nothing, so that each press is a step.
+  bool by_turns() const { return by_turns_; }
   /// Whether the next step wants keys that nobody has pressed yet. Asked before each step.
   bool waits();
   Carry initial_carry(int64_t) override { return {}; }
@@ -38,7 +40,7 @@ class HumanPlayer : public Player {
  private:
   ActionSpec action_;
   Keyboard* keyboard_;
-  bool turned_;
+  bool turned_, by_turns_;
   int64_t chosen_ = 0;  ///< category of the next step
 };
 

@@ -49,7 +49,7 @@ Match::Match(const EnvEntry& entry, const GivenSettings& settings,
     if (name == "human") {
       expect_played_by_hand(entry, spec_);
       auto human = std::make_unique<HumanPlayer>(spec_, *keyboard, a > 0);
-      human_ = human.get();
+      human_ = human.get(), human_agent_ = size_t(a);
       players_.push_back(std::move(human));
     } else {
       players_.push_back(make_player(name, run_named(name) ? game : scripted, mode));

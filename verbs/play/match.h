@@ -24,7 +24,9 @@ class Match {
         Keyboard* keyboard, ActMode mode, uint64_t seed);
 
   /// Whether the next step wants a key of the person who takes part.
-  bool waits() { return human_ && !episode_over_ && human_->waits(); }
+  bool waits() { return human_plays() && human_->waits(); }
+  /// Whether it is the person's keys that steps wait for, and no clock.
+  bool by_turns() const { return human_plays() && human_->by_turns(); }
   /// One step of everybody. False when it only began the next episode.
   bool step();
   /// Of the last step.
@@ -56,6 +58,8 @@ class Match {
 
  private:
   void count_win();
+  /// Whether a person takes part whose episode goes on.
+  bool human_plays() const { return human_ && !episode_over_ && !last_[human_agent_].ended; }
 
   const EnvEntry* entry_;
   std::unique_ptr<HostBatch> env_;
@@ -65,6 +69,7 @@ class Match {
   std::unique_ptr<Rollout> store_;
   std::vector<std::unique_ptr<Player>> players_;
   HumanPlayer* human_ = nullptr;         ///< one of them; null: none is
+  size_t human_agent_ = 0;               ///< whose it is
   std::vector<Carry> carries_, before_;  ///< as they are, and as they were before the last step
   std::vector<double> returns_;
   std::vector<int64_t> wins_;

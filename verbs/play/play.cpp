@@ -311,7 +311,7 @@ std::vector<std::string> play_match(Match& match, const Manner& manner, const Sh
     if (!on.numbers) show();
     else if (played) std::printf("%s\n", match.last_step().c_str());
     if (played && match.episode_over()) results.push_back(result_of(match));
-    if (on.fast || !on.screen) continue;
+    if (on.fast || !on.screen || match.by_turns()) continue;
     due += std::chrono::microseconds(1'000'000 / manner.fps);
     // a terminal too slow for it slows the game down instead of tearing it
     if (due < Clock::now()) due = Clock::now();

@@ -56,6 +56,8 @@ TEST(Play, keys_are_categories_by_their_names) {
   EXPECT_EQ(asked(atari, "wd"), 3);
   EXPECT_EQ(asked(atari, "a "), 4);
   EXPECT_EQ(asked(atari, "wd "), 5);
+  EXPECT_EQ(asked({"up 2", "up", "up 2 left"}, "w"), 1);
+  EXPECT_EQ(asked({"up 2", "up", "up 2 left"}, "wa"), 2);
   // a digit of no category
   EXPECT_EQ(asked(grid, "9"), -1);
 }
