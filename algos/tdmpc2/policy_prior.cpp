@@ -28,15 +28,14 @@ PolicyDraw draw_policy(const at::Tensor& head, const at::Tensor& noise, const at
   const auto gauss = (-0.5 * eps.square() - log_std - kHalfLog2Pi).sum(-1);
   const auto drawn = mean + eps * at::exp(log_std);
   PolicyDraw draw{.action = at::tanh(drawn), .mean = at::tanh(mean)};
-  const auto squash = at::log(at::relu(1 - draw.action.square()) + 1e-6).sum(-1);
+  // the slope of tanh: by log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x)) it is no 0 where an
+  // action is at its end
+  const bool of_action = entropy_of == EntropyOf::action;
+  const auto squash = (of_action ? 2 * (std::log(2.0) - drawn - at::softplus(-2 * drawn))
+                                 : at::log(at::relu(1 - draw.action.square()) + 1e-6))
+                          .sum(-1);
   draw.entropy = squash - gauss;
-  draw.scaled_entropy = -dims * gauss;
-  // by the slope of tanh, log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x)), which is no 0 where
-  // an action is at its end
-  if (entropy_of == EntropyOf::action) {
-    draw.entropy = (2 * (std::log(2.0) - drawn - at::softplus(-2 * drawn))).sum(-1) - gauss;
-    draw.scaled_entropy = dims * draw.entropy;
-  }
+  draw.scaled_entropy = dims * (of_action ? draw.entropy : -gauss);
   return draw;
 }
 

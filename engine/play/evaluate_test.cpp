@@ -40,13 +40,13 @@ TEST(Evaluate, episodes_within_the_limit_all_count) {
 }
 
 TEST(Evaluate, games_that_the_environment_counts_are_won_drawn_and_lost) {
-  const EvalResult r = judged({"env.opponent=weak"}, {.episodes = 40}, "hockey");
+  const EvalResult r = judged({"env.opponent=weak"}, {.episodes = 200}, "hockey");
   EXPECT_EQ(r.wins + r.draws + r.losses, r.episodes);
   EXPECT_GT(r.losses, 0);
   EXPECT_GT(r.wins, 0);
   ASSERT_EQ(r.events.size(), r.events_per_1k.size());
   EXPECT_EQ(r.events[1], (std::pair<std::string, double>("conceded", double(r.losses))));
-  EXPECT_EQ(r.shares[0], (std::pair<std::string, double>("win_rate", double(r.wins) / 40)));
+  EXPECT_EQ(r.shares[0], (std::pair<std::string, double>("win_rate", double(r.wins) / 200)));
   EXPECT_EQ(r.shares[1].second, double(r.wins) / double(r.wins + r.losses));
   for (size_t k = 0; k < r.events.size(); ++k)
     EXPECT_NEAR(r.events_per_1k[k].second, 1000 * r.events[k].second / double(r.steps), 1e-9);

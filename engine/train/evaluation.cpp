@@ -170,13 +170,12 @@ void Evaluation::judge() {
     values.emplace_back(name + "_per_1k", per_1k);
     values.emplace_back(name + "_per_episode", per_episode);
   }
-  // of what happened with all of them
-  for (const EventShare& share : game.spec.shares) {
-    std::vector<double> totals(game.spec.events.size());
-    for (const EvalResult& r : results)
-      for (size_t k = 0; k < totals.size(); ++k) totals[k] += r.events[k].second;
+  // shares are of what happened with all of them
+  std::vector<double> totals(game.spec.events.size());
+  for (const EvalResult& r : results)
+    for (size_t k = 0; k < totals.size(); ++k) totals[k] += r.events[k].second;
+  for (const EventShare& share : game.spec.shares)
     values.emplace_back("eval/" + share.name, share_of(share, totals));
-  }
   values.emplace_back("time/evaluation_s", steady_s() - begin_s);
   if (stop_) verdict_.failure = "it was stopped";
   else if (std::isnan(verdict_.return_mean))

@@ -93,7 +93,8 @@ MAGLEV_HD float log_slope_of_tanh(float x) {
 
 MAGLEV_HD void squashed_row(const SquashedGaussianRows& a, int64_t r) {
   constexpr float kHalfLog2Pi = 0.918938533f;
-  float log_prob = 0, squash = 0, slope = 0;
+  const bool of_action = a.entropy_of == EntropyOf::action;
+  float log_prob = 0, squash = 0;
   for (int64_t i = 0; i < a.actions; ++i) {
     const float mean = a.head[r * 2 * a.actions + i];
     const float log_std = log_std_of_spread(a.bounds, tanhf(a.head[(r * 2 + 1) * a.actions + i]));
@@ -101,11 +102,11 @@ MAGLEV_HD void squashed_row(const SquashedGaussianRows& a, int64_t r) {
     const float action = tanhf(drawn);
     a.action[r * a.actions + i] = action;
     log_prob -= 0.5f * noise * noise + log_std + kHalfLog2Pi;
-    squash += logf(fmaxf((1.f - action) * (1.f + action), 0.f) + 1e-6f);
-    if (a.entropy_of == EntropyOf::action) slope += log_slope_of_tanh(drawn);
+    squash += of_action ? log_slope_of_tanh(drawn)
+                        : logf(fmaxf((1.f - action) * (1.f + action), 0.f) + 1e-6f);
   }
-  a.entropy[r] = (a.entropy_of == EntropyOf::action ? slope : squash) - log_prob;
-  a.scaled_entropy[r] = float(a.actions) * (slope - log_prob);
+  a.entropy[r] = squash - log_prob;
+  a.scaled_entropy[r] = float(a.actions) * (of_action ? squash - log_prob : -log_prob);
 }
 
 MAGLEV_HD void squashed_row_grad(const SquashedGaussianRowsGrad& a, int64_t r) {

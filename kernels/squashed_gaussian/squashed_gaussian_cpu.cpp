@@ -35,9 +35,10 @@ HWY_INLINE V log_slope(D d, V x) {
 void draw(const SquashedGaussian& a) {
   const hn::CappedTag<float, 16> d;
   const int64_t lanes = int64_t(hn::Lanes(d)), A = a.actions;
+  const bool of_action = a.entropy_of == EntropyOf::action;
   const auto one = hn::Set(d, 1.f), zero = hn::Zero(d);
   for (int64_t c = 0; c < a.stride; c += lanes) {
-    auto log_prob = zero, squash = zero, slope = zero;
+    auto log_prob = zero, squash = zero;
     for (int64_t i = 0; i < A; ++i) {
       const int64_t at = i * a.stride + c;
       const auto mean = hn::Load(d, a.head + at);
@@ -49,14 +50,17 @@ void draw(const SquashedGaussian& a) {
       hn::Store(action, d, a.action + at);
       log_prob =
           log_prob - hn::MulAdd(hn::Set(d, 0.5f) * noise, noise, log_std + hn::Set(d, kHalfLog2Pi));
-      const auto left = larger_of((one - action) * (one + action), zero);
-      squash = squash + log_vector(d, left + hn::Set(d, 1e-6f));
-      if (a.entropy_of == EntropyOf::action) slope = slope + log_slope(d, drawn);
+      if (of_action) {
+        squash = squash + log_slope(d, drawn);
+      } else {
+        const auto left = larger_of((one - action) * (one + action), zero);
+        squash = squash + log_vector(d, left + hn::Set(d, 1e-6f));
+      }
     }
-    const auto told = a.entropy_of == EntropyOf::action ? slope : squash;
-    if (a.entropy) hn::Store(told - log_prob, d, a.entropy + c);
+    const auto entropy = squash - log_prob, scale = hn::Set(d, float(A));
+    if (a.entropy) hn::Store(entropy, d, a.entropy + c);
     if (a.scaled_entropy)
-      hn::Store(hn::Set(d, float(A)) * (slope - log_prob), d, a.scaled_entropy + c);
+      hn::Store(scale * (of_action ? entropy : zero - log_prob), d, a.scaled_entropy + c);
   }
 }
 

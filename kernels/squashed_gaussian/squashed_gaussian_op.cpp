@@ -53,12 +53,13 @@ Tensors squashed_reference(const at::Tensor& head, const at::Tensor& normals,
   auto log_std = bounds.low + 0.5 * (bounds.high - bounds.low) * (at::tanh(spread) + 1);
   auto drawn = mean + noise * at::exp(log_std), action = at::tanh(drawn);
   auto gauss = (-0.5 * noise.square() - log_std - 0.91893853320467274).sum(1);
-  auto squash = at::log(at::relu(1 - action.square()) + 1e-6).sum(1);
-  // log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x))
-  auto slope = (2 * (std::log(2.0) - drawn - at::softplus(-2 * drawn))).sum(1);
-  if (entropy_of == EntropyOf::action)
-    return {action, (slope - gauss).detach(), (double(A) * (slope - gauss)).sum()};
-  return {action, (squash - gauss).detach(), (-double(A) * gauss).sum()};
+  // log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x)), exact where tanh is 1
+  const bool of_action = entropy_of == EntropyOf::action;
+  auto squash = (of_action ? 2 * (std::log(2.0) - drawn - at::softplus(-2 * drawn))
+                           : at::log(at::relu(1 - action.square()) + 1e-6))
+                    .sum(1);
+  auto entropy = squash - gauss;
+  return {action, entropy.detach(), (double(A) * (of_action ? entropy : -gauss)).sum()};
 }
 
 std::string case_name(int64_t rows, int64_t A, EntropyOf entropy_of) {

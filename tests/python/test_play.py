@@ -159,7 +159,7 @@ def test_a_run_of_proven_settings_plays(algo, env, engine, tmp_path):
     done = engine("play", run, "env.max_steps=3", "--record", tmp_path / "game.gif")
     skip_without_library(done)
     assert done.returncode == 0, done.stderr
-    assert f"episode 1: {steps} step" in done.stdout and str(run) in done.stdout
+    assert f"episode 1: {steps} step{'s' if steps > 1 else ''}; " in done.stdout and str(run) in done.stdout
     # and as a player of an environment that was named
     done = engine("play", env, run, "env.max_steps=2", "--actions", "sample")
     assert done.returncode == 0, done.stderr
