@@ -76,10 +76,11 @@ int64_t panel_update_elements(const Options& o, const ModelShape& s, const Model
       3 * outputs(l.encoder, stride) + outputs(l.policy, stride) + 2 * outputs(l.reward, stride) +
       4 * outputs(l.q.front(), stride) + 2 * o.horizon * outputs(l.dynamics, stride) +
       (o.horizon * (s.latent + s.actions) + s.obs + s.hidden.q.front() + kBins) * stride;
-  // weights rounded, and their transpose; the targets' without it
-  const int64_t rounded = bf16 ? l.size() + (l.q_end() - l.q_begin()) / 2 : 0;
-  return panels * waiting(l.encoder, stride) + steps * step + policy_steps * policy_step +
-         threads * scratch + rounded;
+  // weights packed, and their transpose; the targets' without it. In bf16 a word is two of them
+  const int64_t packed = (2 * l.size() + l.q_end() - l.q_begin()) / (bf16 ? 2 : 1);
+  const int64_t floats = panels * waiting(l.encoder, stride) + steps * step +
+                         policy_steps * policy_step + threads * scratch + packed;
+  return (floats + kPanelSlab - 1) / kPanelSlab * kPanelSlab;
 }
 
 int64_t plan_elements(const Options& o, const ModelShape& s) {

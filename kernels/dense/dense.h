@@ -33,8 +33,8 @@ constexpr int64_t packed_dense_size(int64_t out, int64_t in) {
 
 /// Weight of output o and input i, at weight[o * out_step + i * in_step], to
 /// packed[(o / kDenseTile * in + i) * kDenseTile + o % kDenseTile]; zeros where a tile has no
-/// output. Torch's [out, in] has steps in and 1; steps 1 and in of the same array pack its
-/// transpose.
+/// output. One of the steps is 1. Torch's [out, in] has steps in and 1; steps 1 and in of the same
+/// array pack its transpose.
 struct DensePack {
   const float* weight;
   int64_t out, in;
@@ -55,8 +55,7 @@ struct DenseSegment {
 /// further ones are not touched. A row's result does not depend on its place, on other rows nor on
 /// `rows`.
 struct DenseForward {
-  const float* weight;
-  bool packed = true;  ///< else [out, in] as torch keeps it: where packing would not pay
+  const float* weight;  ///< packed
   int64_t in, out;
   /// What is added to the products: output o takes start[o * start_step]. The bias, or the bias
   /// plus what inputs that are no segment contribute.

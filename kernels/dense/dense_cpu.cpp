@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/dense/dense_cpu.cpp"
@@ -10,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "base/core/bfloat16.h"
+#include "base/core/error.h"
 #include "base/simd/product-inl.h"
 #include "base/trace/span.h"
 #include "kernels/dense/end-inl.h"
@@ -20,33 +22,14 @@ namespace maglev {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// weights as torch keeps them
-void plain_product(const DenseForward& a, const WriteSums& sums) {
-  for (const DenseSegment& segment : a.segments) {
-    const Product product{.a = a.weight + segment.first,
-                          .a_row = a.in,
-                          .a_column = 1,
-                          .b = segment.x,
-                          .b_row = a.stride,
-                          .rows = a.out,
-                          .columns = (a.rows + 15) / 16 * 16,
-                          .depth = segment.features};
-    if (&segment == a.segments.data()) multiply(product, sums);
-    else multiply(product, WritePanel<true>{a.y, a.stride});
-  }
-}
-
 void dense(const DenseForward& a) {
-  const WriteSums sums{a.start, a.start_step, a.y, a.stride};
-  if (!a.packed) plain_product(a, sums);
-  else
-    packed_product({.weight = a.weight,
-                    .in = a.in,
-                    .out = a.out,
-                    .segments = a.segments,
-                    .stride = a.stride,
-                    .rows = a.rows},
-                   sums);
+  packed_product({.weight = a.weight,
+                  .in = a.in,
+                  .out = a.out,
+                  .segments = a.segments,
+                  .stride = a.stride,
+                  .rows = a.rows},
+                 WriteSums{a.start, a.start_step, a.y, a.stride});
   if (a.end == DenseEnd::none) return;
   end_panel({.end = a.end,
              .out = a.out,
@@ -64,6 +47,48 @@ void dense(const DenseForward& a) {
 void panel_end(const DensePanelEnd& a) {
   if (a.pairs) end_panel(a, StorePairs{a.pairs, a.stride});
   else end_panel(a, StorePanel{a.z, a.stride});
+}
+
+// tiles whose outputs are read side by side: a piece of a few cache lines, not lines far apart
+constexpr int64_t kTilesAtOnce = 8;
+
+// outputs side by side: tile after tile copied, input after input
+void pack_columns(const DensePack& a) {
+  constexpr int64_t kBlock = kTilesAtOnce * kDenseTile;
+  for (int64_t block = 0; block < a.out; block += kBlock)
+    for (int64_t i = 0; i < a.in; ++i) {
+      const float* from = a.weight + i * a.in_step;
+      for (int64_t o = block; o < std::min(block + kBlock, a.out); o += kDenseTile) {
+        float* to = a.packed + o * a.in + i * kDenseTile;
+        if (o + kDenseTile <= a.out) std::memcpy(to, from + o, kDenseTile * sizeof(float));
+        else std::fill(std::copy(from + o, from + a.out, to), to + kDenseTile, 0.f);
+      }
+    }
+}
+
+// inputs side by side: a tile's rows turned, 16 inputs at a time, while the next tile's are fetched
+void pack_rows(const DensePack& a) {
+  constexpr int64_t kLine = 16;
+  for (int64_t o = 0; o < a.out; o += kDenseTile) {
+    const float* from = a.weight + o * a.out_step;
+    float* to = a.packed + o * a.in;
+    int64_t i = 0;
+    // whole vectors read nothing behind a row
+    for (; o + kDenseTile <= a.out && i + kLine <= a.in; i += kLine) {
+      for (int64_t k = 0; k < kDenseTile && o + kDenseTile + k < a.out; ++k)
+        hwy::Prefetch(from + (kDenseTile + k) * a.out_step + i);
+      transpose(from + i, kDenseTile, a.out_step, kLine, to + i * kDenseTile, kDenseTile);
+    }
+    for (; i < a.in; ++i)
+      for (int64_t k = 0; k < kDenseTile; ++k)
+        to[i * kDenseTile + k] = o + k < a.out ? from[k * a.out_step + i] : 0.f;
+  }
+}
+
+void pack(const DensePack& a) {
+  if (a.out_step == 1) return pack_columns(a);
+  MAGLEV_ASSERT(a.in_step == 1, "outputs or inputs lie side by side");
+  pack_rows(a);
 }
 
 float as_float(float x) { return x; }
@@ -122,6 +147,7 @@ namespace maglev {
 HWY_EXPORT(dense);
 HWY_EXPORT(panel_end);
 HWY_EXPORT(end_rows);
+HWY_EXPORT(pack);
 
 void dense_cpu(const DenseForward& args) {
   const auto span = trace::kernel("dense", 2 * args.in * args.out * args.rows);
@@ -129,14 +155,7 @@ void dense_cpu(const DenseForward& args) {
 }
 void dense_panel_end_cpu(const DensePanelEnd& args) { HWY_DYNAMIC_DISPATCH(panel_end)(args); }
 void dense_end_cpu(const DenseEndRows& args) { HWY_DYNAMIC_DISPATCH(end_rows)(args); }
-void pack_dense(const DensePack& a) {
-  for (int64_t o = 0; o < a.out; o += kDenseTile)
-    for (int64_t i = 0; i < a.in; ++i) {
-      float* to = a.packed + o * a.in + i * kDenseTile;
-      for (int64_t k = 0; k < kDenseTile; ++k)
-        to[k] = o + k < a.out ? a.weight[(o + k) * a.out_step + i * a.in_step] : 0.f;
-    }
-}
+void pack_dense(const DensePack& args) { HWY_DYNAMIC_DISPATCH(pack)(args); }
 
 }  // namespace maglev
 #endif

@@ -162,23 +162,28 @@ TEST(Dense, dropout_scales_the_product_before_its_statistics) {
 }
 
 // a backward pass multiplies with the transpose
-TEST(Dense, a_transpose_packs_from_the_same_weights) {
-  const Layer layer;
-  auto packed = at::empty({packed_dense_size(24, 40)}), straight = at::empty_like(packed);
-  auto transposed = layer.weight.t().contiguous();
-  pack_dense({.weight = layer.weight.data_ptr<float>(),
-              .out = 24,
-              .in = 40,
-              .out_step = 1,
-              .in_step = 24,
-              .packed = packed.data_ptr<float>()});
-  pack_dense({.weight = transposed.data_ptr<float>(),
-              .out = 24,
-              .in = 40,
-              .out_step = 40,
-              .in_step = 1,
-              .packed = straight.data_ptr<float>()});
-  EXPECT_TRUE(close(packed, straight, 0));
+TEST(Dense, weights_and_their_transpose_are_packed_tile_by_tile) {
+  // whole vectors of inputs, what is left of them, and tiles without all outputs
+  for (const auto& [out, in] : {std::pair<int64_t, int64_t>{24, 48}, {40, 24}, {101, 37}, {7, 5}}) {
+    const auto weight = at::randn({out, in});
+    const auto expected = [](const at::Tensor& w) {
+      auto whole = at::zeros({(w.size(0) + kDenseTile - 1) / kDenseTile * kDenseTile, w.size(1)});
+      whole.narrow(0, 0, w.size(0)).copy_(w);
+      return whole.view({-1, kDenseTile, w.size(1)}).transpose(1, 2).reshape({-1});
+    };
+    for (bool transpose : {false, true}) {
+      const int64_t rows = transpose ? in : out, columns = transpose ? out : in;
+      auto packed = at::full({packed_dense_size(rows, columns)}, NAN);
+      pack_dense({.weight = weight.data_ptr<float>(),
+                  .out = rows,
+                  .in = columns,
+                  .out_step = transpose ? 1 : in,
+                  .in_step = transpose ? in : 1,
+                  .packed = packed.data_ptr<float>()});
+      EXPECT_TRUE(at::equal(packed, expected(transpose ? weight.t() : weight)))
+          << out << " x " << in << (transpose ? " transposed" : "");
+    }
+  }
 }
 
 TEST(DenseEnd, extreme_numbers_stay_finite) {

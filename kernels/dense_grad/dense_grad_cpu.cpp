@@ -10,6 +10,7 @@
 #include "base/simd/sum-inl.h"
 #include "base/trace/span.h"
 #include "kernels/dense/end-inl.h"
+#include "kernels/dense/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -117,7 +118,18 @@ void end_grad(const DenseEndGrad& a) {
   for (; c < a.stride; c += 16) end_grad_strip<kOf16>(d, a, c);
 }
 
-void input_grad(const DenseInputGrad& a) {
+template <class End>
+void input_grad_to(const DenseInputGrad& a, const End& end) {
+  if (a.packed && a.first == 0) {
+    const DenseSegment segment{a.dz, 0, a.out};
+    return packed_product({.weight = a.packed,
+                           .in = a.out,
+                           .out = a.features,
+                           .segments = {&segment, 1},
+                           .stride = a.stride,
+                           .rows = a.stride},
+                          end);
+  }
   const Product product{.a = a.weight + a.first,
                         .a_row = 1,
                         .a_column = a.in,
@@ -126,8 +138,12 @@ void input_grad(const DenseInputGrad& a) {
                         .rows = a.features,
                         .columns = a.stride,
                         .depth = a.out};
-  if (a.add) multiply(product, WritePanel<true>{a.dx, a.stride});
-  else multiply(product, WritePanel<false>{a.dx, a.stride});
+  multiply(product, end);
+}
+
+void input_grad(const DenseInputGrad& a) {
+  if (a.add) input_grad_to(a, WritePanel<true>{a.dx, a.stride});
+  else input_grad_to(a, WritePanel<false>{a.dx, a.stride});
 }
 
 void columns(const DenseColumns& a) {

@@ -2,6 +2,7 @@
 
 #include "kernels/dense_grad/dense_grad_op.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -38,14 +39,14 @@ class TrainedPanelLayer {
     x_ = to_panels(in_[0]), y_ = at::zeros({panels_, c.out, kPanelRows});
     xhat_ = at::zeros_like(y_), rstd_ = at::zeros({panels_, kPanelRows});
     if (factor.defined()) factor_ = to_panels(factor);
+    packed_ = packed(c.out, c.in, c.in, 1), transpose_ = packed(c.in, c.out, 1, c.in);
   }
 
   at::Tensor forward() {
     for (int64_t p = 0; p < panels_; ++p) {
       const DenseSegment segment{x_[p].const_data_ptr<float>(), 0, case_.in};
       const bool end = case_.end != DenseEnd::none;
-      dense_cpu({.weight = in_[1].const_data_ptr<float>(),
-                 .packed = false,
+      dense_cpu({.weight = packed_.const_data_ptr<float>(),
                  .in = case_.in,
                  .out = case_.out,
                  .start = in_[2].const_data_ptr<float>(),
@@ -89,9 +90,10 @@ class TrainedPanelLayer {
                          .in = case_.in,
                          .stride = kPanelRows,
                          .columns = columns[p].data_ptr<float>()});
-      // in two parts, the second added to what is there
+      // in two parts, the first from packed weights, the second added to what is there
       for (int64_t add : {0, 1})
         dense_input_grad_cpu({.weight = in_[1].const_data_ptr<float>(),
+                              .packed = transpose_.const_data_ptr<float>(),
                               .in = case_.in,
                               .out = case_.out,
                               .dz = dz[p].const_data_ptr<float>(),
@@ -132,6 +134,16 @@ class TrainedPanelLayer {
         .narrow(0, 0, case_.rows)
         .contiguous();
   }
+  at::Tensor packed(int64_t out, int64_t in, int64_t out_step, int64_t in_step) const {
+    auto to = at::full({packed_dense_size(out, in)}, NAN);
+    pack_dense({.weight = in_[1].const_data_ptr<float>(),
+                .out = out,
+                .in = in,
+                .out_step = out_step,
+                .in_step = in_step,
+                .packed = to.data_ptr<float>()});
+    return to;
+  }
   const float* factor_of(int64_t p) const {
     return factor_.defined() ? factor_[p].const_data_ptr<float>() : nullptr;
   }
@@ -139,7 +151,7 @@ class TrainedPanelLayer {
   LayerCase case_;
   int64_t panels_;
   Tensors in_;
-  at::Tensor x_, y_, xhat_, rstd_, factor_;
+  at::Tensor x_, y_, xhat_, rstd_, factor_, packed_, transpose_;
 };
 
 KernelCase layer_case(const LayerCase& c) {

@@ -19,8 +19,7 @@ struct Making {
   PanelMemory& memory;
 
   PanelStack stack(const MlpPlaces& places, DenseEnd last, bool back = true) const {
-    if (bf16) return {places, last, flat, stride, memory, back};
-    return {places, last, flat, stride};
+    return {places, last, flat, stride, bf16, memory, back};
   }
   std::vector<PanelStack> heads(const std::vector<MlpPlaces>& nets, bool back = true) const {
     std::vector<PanelStack> list;
@@ -75,7 +74,9 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       wide_((D_ + A_) * stride_),
       bf16_(o.precision == Precision::bf16),
       pairs_((D_ + A_ + 1) / 2 * stride_),
-      encoder_(state.model->layout().encoder, DenseEnd::simnorm, flat(state), stride_),
+      // reads observations, which are not rounded
+      encoder_(state.model->layout().encoder, DenseEnd::simnorm, flat(state), stride_,
+               /*bf16=*/false, memory_),
       dynamics_(making(o, flat(state), stride_, memory_)
                     .stack(state.model->layout().dynamics, DenseEnd::simnorm)),
       reward_(making(o, flat(state), stride_, memory_)
@@ -93,7 +94,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   const auto packs = [this](const PanelStack& stack) {
     for (size_t l = 0; l < stack.layers(); ++l) packing_.push_back({&stack, l});
   };
-  packs(dynamics_), packs(reward_), packs(policy_);
+  packs(encoder_), packs(dynamics_), packs(reward_), packs(policy_);
   for (const auto* list : {&termination_, &q_})
     for (const auto& net : *list) packs(net);
   for (int64_t t = 0; t <= H_; ++t) rho_.push_back(float(std::pow(options_.rho, double(t))));
@@ -234,7 +235,6 @@ const float* PanelLearner::draw_dropout(UpdateNumbers kind, int64_t net, int64_t
 }
 
 void PanelLearner::pack_model() {
-  if (!bf16_) return;
   const auto& [first, second] = target_pair_;
   const int64_t fixed = int64_t(packing_.size()), layers = int64_t(q_.front().layers());
   pool_->run(fixed + 2 * layers, [&](int64_t i) {
@@ -245,7 +245,6 @@ void PanelLearner::pack_model() {
 }
 
 void PanelLearner::pack_policy_values() {
-  if (!bf16_) return;
   const auto& [first, second] = policy_pair_;
   const int64_t layers = int64_t(q_.front().layers());
   pool_->run(2 * layers,

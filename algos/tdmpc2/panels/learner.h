@@ -96,7 +96,7 @@ class PanelLearner : public Learner {
   const float* draw_dropout(UpdateNumbers kind, int64_t net, int64_t steps, int64_t p, int64_t t,
                             Scratch& s) const;
 
-  /// Weights that products read, rounded once they have moved.
+  /// Weights that products read, packed once they have moved.
   void pack_model();
   void pack_policy_values();
 

@@ -1,43 +1,38 @@
 #include "algos/tdmpc2/panels/stack.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/mapped_file.h"
 #include "kernels/dense_grad/dense_grad_bf16.h"
 
 namespace maglev::tdmpc2 {
 namespace {
 
-// multiply-adds of a weight task: enough that a thread's start does not show, few enough that
-// threads end together
-constexpr int64_t kTaskWork = int64_t(1) << 25;
+// multiply-adds of a weight task: enough that fetching the inputs, which each task does, shows
+// little, few enough that threads end together
+constexpr int64_t kTaskWork = int64_t(1) << 26;
 // whole tiles of outputs and, in bfloat16, whole blocks
 constexpr int64_t kLeastTaskRows = 48;
 
 }  // namespace
 
 float* PanelMemory::take(int64_t floats) {
-  blocks_.push_back(at::zeros({floats}));
-  return blocks_.back().data_ptr<float>();
-}
-
-PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride)
-    : stride_(stride) {
-  for (const auto& place : places) {
-    const bool end = &place == &places.back();
-    layers_.push_back({.in = place.in,
-                       .out = place.out,
-                       .end = end ? last : DenseEnd::mish,
-                       .place = place,
-                       .weight = flat + place.weight(),
-                       .bias = flat + place.bias(),
-                       .gain = flat + place.gain(),
-                       .shift = flat + place.shift(),
-                       .small_at = small_});
-    if (place.normed) small_ += 2 * place.out;
+  // a piece begins at a line of the cache, and a line further into a page than the piece before it:
+  // panels of the same size would fall on each other in the first cache
+  constexpr int64_t kLine = 16;
+  const int64_t wanted = (floats / kLine + 2) * kLine;
+  if (end_ - next_ < wanted) {
+    // nothing is written to it yet, so that of a large slab no more is taken than its pieces are
+    slabs_.push_back(at::empty({std::max(wanted, kPanelSlab)}));
+    next_ = slabs_.back().data_ptr<float>(), end_ = next_ + slabs_.back().numel();
+    prefer_large_pages(next_, int64_t(slabs_.back().nbytes()));
   }
+  std::fill_n(next_, floats, 0.f);
+  return std::exchange(next_, next_ + wanted);
 }
 
 StackScratch StackScratch::make(PanelMemory& memory, int64_t widest, int64_t stride) {
@@ -48,39 +43,54 @@ StackScratch StackScratch::make(PanelMemory& memory, int64_t widest, int64_t str
 }
 
 PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride,
-                       PanelMemory& memory, bool back)
-    : PanelStack(places, last, flat, stride) {
-  bf16_ = true, small_ = 0;
-  for (auto& layer : layers_) {
-    layer.small_at = small_;
-    small_ += (layer.place.normed ? 3 : 1) * layer.out;
-    layer.packed = pairs_at(memory.take(pair_blocks_size(layer.out, (layer.in + 1) / 2)));
-    if (back)
-      layer.transpose = pairs_at(memory.take(pair_blocks_size(layer.in, (layer.out + 1) / 2)));
+                       bool bf16, PanelMemory& memory, bool back)
+    : bf16_(bf16), stride_(stride) {
+  for (const auto& place : places) {
+    const bool end = &place == &places.back();
+    layers_.push_back(
+        {.in = place.in,
+         .out = place.out,
+         .end = end ? last : DenseEnd::mish,
+         .place = place,
+         .weight = flat + place.weight(),
+         .bias = flat + place.bias(),
+         .gain = flat + place.gain(),
+         .shift = flat + place.shift(),
+         .small_at = small_,
+         .packed = memory.take(packed_words(place.out, place.in)),
+         .transpose = back ? memory.take(packed_words(place.in, place.out)) : nullptr});
+    // gain and shift, in bfloat16 the bias behind them
+    small_ += ((place.normed ? 2 : 0) + (bf16 ? 1 : 0)) * place.out;
   }
+}
+
+int64_t PanelStack::packed_words(int64_t out, int64_t in) const {
+  return bf16_ ? pair_blocks_size(out, (in + 1) / 2) : packed_dense_size(out, in);
 }
 
 void PanelStack::pack(size_t l) const {
   const Layer& layer = layers_[l];
-  if (!bf16_) return;
-  pack_dense_bf16({.weight = layer.weight,
-                   .out = layer.out,
-                   .in = layer.in,
-                   .out_step = layer.in,
-                   .in_step = 1,
-                   .pairs = (layer.in + 1) / 2,
-                   .first = 0,
-                   .packed = layer.packed});
+  const auto pack_side = [&](float* to, int64_t out, int64_t in, int64_t out_step,
+                             int64_t in_step) {
+    if (bf16_)
+      return pack_dense_bf16({.weight = layer.weight,
+                              .out = out,
+                              .in = in,
+                              .out_step = out_step,
+                              .in_step = in_step,
+                              .pairs = (in + 1) / 2,
+                              .first = 0,
+                              .packed = pairs_at(to)});
+    pack_dense({.weight = layer.weight,
+                .out = out,
+                .in = in,
+                .out_step = out_step,
+                .in_step = in_step,
+                .packed = to});
+  };
+  pack_side(layer.packed, layer.out, layer.in, layer.in, 1);
   // back to the inputs outputs are the depth
-  if (layer.transpose)
-    pack_dense_bf16({.weight = layer.weight,
-                     .out = layer.in,
-                     .in = layer.out,
-                     .out_step = 1,
-                     .in_step = layer.in,
-                     .pairs = (layer.out + 1) / 2,
-                     .first = 0,
-                     .packed = layer.transpose});
+  if (layer.transpose) pack_side(layer.transpose, layer.in, layer.out, 1, layer.in);
 }
 
 int64_t PanelStack::columns_words(const Layer& layer) const {
@@ -122,9 +132,7 @@ void PanelStack::forward_f32(size_t l, const float* x, const Saved& saved, const
                              float* y) const {
   const Layer& layer = layers_[l];
   const DenseSegment segment{x, 0, layer.in};
-  // weights as torch keeps them: they change with every update
-  dense_cpu({.weight = layer.weight,
-             .packed = false,
+  dense_cpu({.weight = layer.packed,
              .in = layer.in,
              .out = layer.out,
              .start = layer.bias,
@@ -148,7 +156,7 @@ void PanelStack::forward_bf16(size_t l, const float* x, const Saved& saved,
   // the last layer's result is f32, any other's is the next one's words
   const bool last = l + 1 == layers_.size();
   float* sums = last ? y : scratch.sums;
-  dense_bf16_cpu({.weight = layer.packed,
+  dense_bf16_cpu({.weight = pairs_at(layer.packed),
                   .pairs = pairs,
                   .out = layer.out,
                   .start = layer.bias,
@@ -267,7 +275,7 @@ void PanelStack::input_grad(size_t l, const StackScratch& scratch, const Back& b
   const Inputs hidden{.dx = l ? back.dz[l - 1] : nullptr, .features = layer.in};
   const Inputs& to = l ? hidden : inputs;
   if (bf16_)
-    return dense_input_grad_bf16_cpu({.weight = layer.transpose,
+    return dense_input_grad_bf16_cpu({.weight = pairs_at(layer.transpose),
                                       .out = layer.out,
                                       .dz = scratch.dz_pairs,
                                       .first = to.first,
@@ -276,6 +284,7 @@ void PanelStack::input_grad(size_t l, const StackScratch& scratch, const Back& b
                                       .add = to.add,
                                       .stride = stride_});
   dense_input_grad_cpu({.weight = layer.weight,
+                        .packed = layer.transpose,
                         .in = layer.in,
                         .out = layer.out,
                         .dz = back.dz[l],

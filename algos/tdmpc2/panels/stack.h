@@ -1,12 +1,12 @@
 #pragma once
 // A network of the world model on panels (base/simd/panel.h): forward, back to its inputs, and
-// the gradients of its weights once every panel has been through. Reads the parameters where they
-// lie in the flat buffer, allocates nothing while it works.
+// the gradients of its weights once every panel has been through. Products read weights as pack()
+// left them, which is called once they have moved; all else of the parameters is read where it lies
+// in the flat buffer. Allocates nothing while it works.
 //
-// In bfloat16 what enters a product is rounded to nearest even: inputs, weights (packed by pack()
-// once they have moved) and gradients on the way back. Sums, norms, ends, what is handed in and out
-// as f32, and the weights' gradients stay f32. Panels of words are then pairs
-// (kernels/dense/dense_bf16.h), in f32 a word is a feature.
+// In bfloat16 what enters a product is rounded to nearest even: inputs, weights and gradients on
+// the way back. Sums, norms, ends, what is handed in and out as f32, and the weights' gradients stay
+// f32. Panels of words are then pairs (kernels/dense/dense_bf16.h), in f32 a word is a feature.
 //
 // Threads: a stack is read-only; a panel's buffers belong to whoever works on it, and a weight task
 // writes gradients nobody else writes.
@@ -20,13 +20,19 @@
 
 namespace maglev::tdmpc2 {
 
-/// Memory that lives as long as its owner, in pieces aligned to 64 bytes, zero at first.
+/// Floats that PanelMemory asks the system for at once.
+constexpr int64_t kPanelSlab = int64_t(1) << 22;
+
+/// Memory that lives as long as its owner, in pieces aligned to 64 bytes, zero at first. They lie
+/// side by side in large pages where the system has any: products read more panels and weights than
+/// a processor keeps addresses of small pages for.
 class PanelMemory {
  public:
   float* take(int64_t floats);
 
  private:
-  std::vector<at::Tensor> blocks_;
+  std::vector<at::Tensor> slabs_;
+  float *next_ = nullptr, *end_ = nullptr;  ///< what is left of the last slab
 };
 
 /// Words of bfloat16 panels lie where floats do.
@@ -47,13 +53,11 @@ struct StackScratch {
 class PanelStack {
  public:
   /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride`
-  /// columns.
-  PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride);
-  /// In bfloat16; the packed weights lie in `memory`. Where `back`, gradients can pass.
-  PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride,
-             PanelMemory& memory, bool back);
+  /// columns, packed weights lie in `memory`. Where `back`, gradients can pass.
+  PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride, bool bf16,
+             PanelMemory& memory, bool back = true);
 
-  /// Rounds layer `l` as the flat buffer has it now; nothing to do in f32.
+  /// Layer `l` as the flat buffer has it now.
   void pack(size_t l) const;
 
   size_t layers() const { return layers_.size(); }
@@ -132,8 +136,9 @@ class PanelStack {
     const float *weight, *bias, *gain, *shift;
     int64_t
         small_at;  ///< of gain and shift in the small gradients, in bfloat16 the bias behind them
-    uint32_t *packed = nullptr, *transpose = nullptr;  ///< in bfloat16; null: not wanted
+    float *packed = nullptr, *transpose = nullptr;  ///< words in bfloat16; null: not wanted
   };
+  int64_t packed_words(int64_t out, int64_t in) const;
   int64_t columns_words(const Layer& layer) const;
   int64_t rows_words(const Layer& layer) const { return pair_blocks_size(layer.out, stride_ / 2); }
   void forward_f32(size_t l, const float* x, const Saved& saved, const float* factor,
@@ -143,7 +148,7 @@ class PanelStack {
   void input_grad(size_t l, const StackScratch& scratch, const Back& back,
                   const Inputs& inputs) const;
 
-  bool bf16_ = false;
+  bool bf16_;
   std::vector<Layer> layers_;
   int64_t stride_, small_ = 0;
 };
