@@ -6,6 +6,7 @@
 #include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/model_shape.h"
 #include "algos/tdmpc2/panels/packed_model.h"
+#include "algos/tdmpc2/panels/stack.h"
 #include "algos/tdmpc2/policy.h"
 #include "base/simd/panel.h"
 #include "kernels/dense_grad/dense_grad_bf16.h"
@@ -76,8 +77,10 @@ int64_t panel_update_elements(const Options& o, const ModelShape& s, const Model
       3 * outputs(l.encoder, stride) + outputs(l.policy, stride) + 2 * outputs(l.reward, stride) +
       4 * outputs(l.q.front(), stride) + 2 * o.horizon * outputs(l.dynamics, stride) +
       (o.horizon * (s.latent + s.actions) + s.obs + s.hidden.q.front() + kBins) * stride;
-  // weights packed, and their transpose; the targets' without it. In bf16 a word is two of them
-  const int64_t packed = (2 * l.size() + l.q_end() - l.q_begin()) / (bf16 ? 2 : 1);
+  // weights packed, and their transpose; the targets' without it. In bf16 a word is two of them,
+  // but for the encoder's
+  const int64_t packed =
+      (2 * l.size() + l.q_end() - l.q_begin()) / (bf16 ? 2 : 1) + (bf16 ? l.encoder_end() : 0);
   const int64_t floats = panels * waiting(l.encoder, stride) + steps * step +
                          policy_steps * policy_step + threads * scratch + packed;
   return (floats + kPanelSlab - 1) / kPanelSlab * kPanelSlab;

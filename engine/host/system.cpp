@@ -367,7 +367,7 @@ std::vector<std::string> system_warnings(const System& system, int threads) {
     warnings.push_back(
         "transparent huge pages are off: `echo always > "
         "/sys/kernel/mm/transparent_hugepage/enabled` (as root) lets large tensors have them; with "
-        "madvise only a replay's observations do, which alone ask");
+        "madvise a replay's observations and TD-MPC2's panels do, which ask");
   if (cpu.memory_nodes > 1)
     warnings.push_back("memory is in " + std::to_string(cpu.memory_nodes) +
                        " nodes: `numactl --cpunodebind=0 --membind=0` keeps a run's threads near "

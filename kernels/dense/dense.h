@@ -55,7 +55,7 @@ struct DenseSegment {
 /// further ones are not touched. A row's result does not depend on its place, on other rows nor on
 /// `rows`.
 struct DenseForward {
-  const float* weight;  ///< packed
+  const float* weight;  ///< [packed_dense_size(out, in)], by pack_dense
   int64_t in, out;
   /// What is added to the products: output o takes start[o * start_step]. The bias, or the bias
   /// plus what inputs that are no segment contribute.

@@ -53,7 +53,7 @@ void panel_end(const DensePanelEnd& a) {
 constexpr int64_t kTilesAtOnce = 8;
 
 // outputs side by side: tile after tile copied, input after input
-void pack_columns(const DensePack& a) {
+void copy_tiles(const DensePack& a) {
   constexpr int64_t kBlock = kTilesAtOnce * kDenseTile;
   for (int64_t block = 0; block < a.out; block += kBlock)
     for (int64_t i = 0; i < a.in; ++i) {
@@ -67,17 +67,17 @@ void pack_columns(const DensePack& a) {
 }
 
 // inputs side by side: a tile's rows turned, 16 inputs at a time, while the next tile's are fetched
-void pack_rows(const DensePack& a) {
-  constexpr int64_t kLine = 16;
+void turn_tiles(const DensePack& a) {
+  constexpr int64_t kTurned = 16;
   for (int64_t o = 0; o < a.out; o += kDenseTile) {
     const float* from = a.weight + o * a.out_step;
     float* to = a.packed + o * a.in;
     int64_t i = 0;
     // whole vectors read nothing behind a row
-    for (; o + kDenseTile <= a.out && i + kLine <= a.in; i += kLine) {
+    for (; o + kDenseTile <= a.out && i + kTurned <= a.in; i += kTurned) {
       for (int64_t k = 0; k < kDenseTile && o + kDenseTile + k < a.out; ++k)
         hwy::Prefetch(from + (kDenseTile + k) * a.out_step + i);
-      transpose(from + i, kDenseTile, a.out_step, kLine, to + i * kDenseTile, kDenseTile);
+      transpose(from + i, kDenseTile, a.out_step, kTurned, to + i * kDenseTile, kDenseTile);
     }
     for (; i < a.in; ++i)
       for (int64_t k = 0; k < kDenseTile; ++k)
@@ -86,9 +86,9 @@ void pack_rows(const DensePack& a) {
 }
 
 void pack(const DensePack& a) {
-  if (a.out_step == 1) return pack_columns(a);
+  if (a.out_step == 1) return copy_tiles(a);
   MAGLEV_ASSERT(a.in_step == 1, "outputs or inputs lie side by side");
-  pack_rows(a);
+  turn_tiles(a);
 }
 
 float as_float(float x) { return x; }

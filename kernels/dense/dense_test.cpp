@@ -163,8 +163,10 @@ TEST(Dense, dropout_scales_the_product_before_its_statistics) {
 
 // a backward pass multiplies with the transpose
 TEST(Dense, weights_and_their_transpose_are_packed_tile_by_tile) {
-  // whole vectors of inputs, what is left of them, and tiles without all outputs
-  for (const auto& [out, in] : {std::pair<int64_t, int64_t>{24, 48}, {40, 24}, {101, 37}, {7, 5}}) {
+  // whole vectors of inputs and what is left of them, tiles without all outputs, more tiles than
+  // are copied at once
+  for (const auto& [out, in] :
+       {std::pair<int64_t, int64_t>{24, 48}, {37, 101}, {101, 37}, {7, 5}}) {
     const auto weight = at::randn({out, in});
     const auto expected = [](const at::Tensor& w) {
       auto whole = at::zeros({(w.size(0) + kDenseTile - 1) / kDenseTile * kDenseTile, w.size(1)});

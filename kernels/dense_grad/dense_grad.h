@@ -32,13 +32,14 @@ void dense_end_grad_cpu(const DenseEndGrad& args);
 /// d loss / d x of features [first, first + features) = W^T dz.
 struct DenseInputGrad {
   const float* weight;  ///< [out, in], torch's layout
-  /// The transpose as pack_dense makes it: faster, where many panels read it. Null: there is none.
-  const float* packed = nullptr;
+  /// [packed_dense_size(in, out)], W^T by pack_dense, which is read in place of `weight` where
+  /// first is 0: faster. Null: there is none.
+  const float* transpose = nullptr;
   int64_t in, out;
-  const float* dz;          ///< [out][stride]
-  int64_t first, features;  ///< packed weights are read where first is 0
-  float* dx;                ///< [features][stride], written
-  bool add;                 ///< to what dx holds, instead
+  const float* dz;  ///< [out][stride]
+  int64_t first, features;
+  float* dx;  ///< [features][stride], written
+  bool add;   ///< to what dx holds, instead
   int64_t stride;
 };
 void dense_input_grad_cpu(const DenseInputGrad& args);

@@ -120,9 +120,9 @@ void end_grad(const DenseEndGrad& a) {
 
 template <class End>
 void input_grad_to(const DenseInputGrad& a, const End& end) {
-  if (a.packed && a.first == 0) {
+  if (a.transpose && a.first == 0) {
     const DenseSegment segment{a.dz, 0, a.out};
-    return packed_product({.weight = a.packed,
+    return packed_product({.weight = a.transpose,
                            .in = a.out,
                            .out = a.features,
                            .segments = {&segment, 1},

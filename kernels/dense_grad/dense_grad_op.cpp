@@ -90,18 +90,26 @@ class TrainedPanelLayer {
                          .in = case_.in,
                          .stride = kPanelRows,
                          .columns = columns[p].data_ptr<float>()});
-      // in two parts, the first from packed weights, the second added to what is there
-      for (int64_t add : {0, 1})
+      // in two parts, written or added to what is there, from the transpose or without it, panel by
+      // panel in turn; of features behind the first ones never from the transpose
+      const int64_t part_size = case_.in / 2;
+      for (int64_t part : {0, 1}) {
+        const bool add = (p + part) % 2 == 1, transpose = p / 2 % 2 == 0;
+        const int64_t first = part * part_size;
+        auto into = dx[p].narrow(0, first, part ? case_.in - part_size : part_size);
+        into.fill_(1);
         dense_input_grad_cpu({.weight = in_[1].const_data_ptr<float>(),
-                              .packed = transpose_.const_data_ptr<float>(),
+                              .transpose = transpose ? transpose_.const_data_ptr<float>() : nullptr,
                               .in = case_.in,
                               .out = case_.out,
                               .dz = dz[p].const_data_ptr<float>(),
-                              .first = add ? case_.in / 2 : 0,
-                              .features = add ? case_.in - case_.in / 2 : case_.in / 2,
-                              .dx = dx[p][add ? case_.in / 2 : 0].data_ptr<float>(),
-                              .add = add != 0,
+                              .first = first,
+                              .features = into.size(0),
+                              .dx = into.data_ptr<float>(),
+                              .add = add,
                               .stride = kPanelRows});
+        if (add) into.sub_(1);
+      }
     }
     // weights in two tasks over all panels, as a learner cuts them
     const int64_t half = case_.out / 2;

@@ -306,7 +306,7 @@ EnvironmentReport judge_environment(const Environment& user, const Environment& 
     report.effective.push_back(
         {"transparent_huge_pages",
          system.memory.huge_pages +
-             (system.memory.huge_pages == "madvise" ? ": replays ask, other tensors do not" : ""),
+             (system.memory.huge_pages == "madvise" ? ": replays and updates of TD-MPC2 ask" : ""),
          Origin::system});
   warn_of_variables(user, around, system, report.warnings);
   return report;

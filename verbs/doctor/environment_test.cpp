@@ -70,7 +70,7 @@ TEST(DoctorEnvironment, huge_pages_that_must_be_asked_for_are_not_tensors) {
   System system;
   system.memory.huge_pages = "madvise";
   EXPECT_EQ(effective(judged({}, {}, system), "transparent_huge_pages")->value,
-            "madvise: replays ask, other tensors do not");
+            "madvise: replays and updates of TD-MPC2 ask");
   system.memory.huge_pages = "always";
   EXPECT_EQ(effective(judged({}, {}, system), "transparent_huge_pages")->value, "always");
 }

@@ -11,6 +11,8 @@
 namespace maglev::tdmpc2 {
 namespace {
 
+using Passes = PanelStack::Passes;
+
 // what stacks are made of besides their places
 struct Making {
   const float* flat;
@@ -18,12 +20,13 @@ struct Making {
   bool bf16;
   PanelMemory& memory;
 
-  PanelStack stack(const MlpPlaces& places, DenseEnd last, bool back = true) const {
-    return {places, last, flat, stride, bf16, memory, back};
+  PanelStack stack(const MlpPlaces& places, DenseEnd last, Passes passes = Passes::inputs) const {
+    return {places, last, flat, stride, bf16, memory, passes};
   }
-  std::vector<PanelStack> heads(const std::vector<MlpPlaces>& nets, bool back = true) const {
+  std::vector<PanelStack> heads(const std::vector<MlpPlaces>& nets,
+                                Passes passes = Passes::inputs) const {
     std::vector<PanelStack> list;
-    for (const auto& net : nets) list.push_back(stack(net, DenseEnd::none, back));
+    for (const auto& net : nets) list.push_back(stack(net, DenseEnd::none, passes));
     return list;
   }
 };
@@ -76,13 +79,13 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       pairs_((D_ + A_ + 1) / 2 * stride_),
       // reads observations, which are not rounded
       encoder_(state.model->layout().encoder, DenseEnd::simnorm, flat(state), stride_,
-               /*bf16=*/false, memory_),
+               /*bf16=*/false, memory_, Passes::layers),
       dynamics_(making(o, flat(state), stride_, memory_)
                     .stack(state.model->layout().dynamics, DenseEnd::simnorm)),
       reward_(making(o, flat(state), stride_, memory_)
                   .stack(state.model->layout().reward, DenseEnd::none)),
       policy_(making(o, flat(state), stride_, memory_)
-                  .stack(state.model->layout().policy, DenseEnd::none)),
+                  .stack(state.model->layout().policy, DenseEnd::none, Passes::layers)),
       taken_(size_t(o.pool->threads())) {
   const ModelLayout& layout = state.model->layout();
   const Making made = making(o, flat(state), stride_, memory_);
@@ -90,7 +93,7 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
   q_ = made.heads(layout.q);
   // target networks lie in a buffer of their own, which begins with the first of them
   target_q_ = making(o, state.target_q.const_data_ptr<float>() - layout.q_begin(), stride_, memory_)
-                  .heads(layout.q, /*back=*/false);
+                  .heads(layout.q, Passes::nowhere);
   const auto packs = [this](const PanelStack& stack) {
     for (size_t l = 0; l < stack.layers(); ++l) packing_.push_back({&stack, l});
   };

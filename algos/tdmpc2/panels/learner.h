@@ -96,7 +96,8 @@ class PanelLearner : public Learner {
   const float* draw_dropout(UpdateNumbers kind, int64_t net, int64_t steps, int64_t p, int64_t t,
                             Scratch& s) const;
 
-  /// Weights that products read, packed once they have moved.
+  /// Weights that products read, packed: all but the target networks that were not drawn, and, once
+  /// the model has moved, the value networks that the policy's loss draws.
   void pack_model();
   void pack_policy_values();
 
@@ -134,7 +135,7 @@ class PanelLearner : public Learner {
   int64_t pairs_;  ///< words of it as pairs
   std::vector<float> rho_;
 
-  PanelMemory memory_;
+  PanelMemory memory_{kPanelSlab};
   PanelStack encoder_, dynamics_, reward_, policy_;
   std::vector<PanelStack> termination_;  ///< one, or none
   std::vector<PanelStack> q_, target_q_;

@@ -20,19 +20,27 @@ constexpr int64_t kLeastTaskRows = 48;
 
 }  // namespace
 
+float* PanelMemory::block(int64_t floats) {
+  // large pages are given where nothing was written to yet
+  blocks_.push_back(at::empty({floats}));
+  if (slab_ > 0) prefer_large_pages(blocks_.back().data_ptr(), int64_t(blocks_.back().nbytes()));
+  return blocks_.back().data_ptr<float>();
+}
+
 float* PanelMemory::take(int64_t floats) {
-  // a piece begins at a line of the cache, and a line further into a page than the piece before it:
-  // panels of the same size would fall on each other in the first cache
+  // of a slab a piece begins at a line of the cache, and at least a line further into a page than
+  // the piece before it: panels of the same size would fall on each other in the first cache
   constexpr int64_t kLine = 16;
   const int64_t wanted = (floats / kLine + 2) * kLine;
-  if (end_ - next_ < wanted) {
-    // nothing is written to it yet, so that of a large slab no more is taken than its pieces are
-    slabs_.push_back(at::empty({std::max(wanted, kPanelSlab)}));
-    next_ = slabs_.back().data_ptr<float>(), end_ = next_ + slabs_.back().numel();
-    prefer_large_pages(next_, int64_t(slabs_.back().nbytes()));
+  float* piece = nullptr;
+  if (4 * wanted > slab_) {
+    piece = block(floats);
+  } else {
+    if (end_ - next_ < wanted) next_ = block(slab_), end_ = next_ + slab_;
+    piece = std::exchange(next_, next_ + wanted);
   }
-  std::fill_n(next_, floats, 0.f);
-  return std::exchange(next_, next_ + wanted);
+  std::fill_n(piece, floats, 0.f);
+  return piece;
 }
 
 StackScratch StackScratch::make(PanelMemory& memory, int64_t widest, int64_t stride) {
@@ -43,10 +51,11 @@ StackScratch StackScratch::make(PanelMemory& memory, int64_t widest, int64_t str
 }
 
 PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride,
-                       bool bf16, PanelMemory& memory, bool back)
+                       bool bf16, PanelMemory& memory, Passes passes)
     : bf16_(bf16), stride_(stride) {
   for (const auto& place : places) {
-    const bool end = &place == &places.back();
+    const bool end = &place == &places.back(), begin = &place == &places.front();
+    const bool passed = passes == Passes::inputs || (passes == Passes::layers && !begin);
     layers_.push_back(
         {.in = place.in,
          .out = place.out,
@@ -58,7 +67,7 @@ PanelStack::PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat
          .shift = flat + place.shift(),
          .small_at = small_,
          .packed = memory.take(packed_words(place.out, place.in)),
-         .transpose = back ? memory.take(packed_words(place.in, place.out)) : nullptr});
+         .transpose = passed ? memory.take(packed_words(place.in, place.out)) : nullptr});
     // gain and shift, in bfloat16 the bias behind them
     small_ += ((place.normed ? 2 : 0) + (bf16 ? 1 : 0)) * place.out;
   }
@@ -272,6 +281,7 @@ void PanelStack::backward(const float* x, const Saved& saved, const StackScratch
 void PanelStack::input_grad(size_t l, const StackScratch& scratch, const Back& back,
                             const Inputs& inputs) const {
   const Layer& layer = layers_[l];
+  MAGLEV_ASSERT(layer.transpose, "the stack was made to go back");
   const Inputs hidden{.dx = l ? back.dz[l - 1] : nullptr, .features = layer.in};
   const Inputs& to = l ? hidden : inputs;
   if (bf16_)
@@ -284,7 +294,7 @@ void PanelStack::input_grad(size_t l, const StackScratch& scratch, const Back& b
                                       .add = to.add,
                                       .stride = stride_});
   dense_input_grad_cpu({.weight = layer.weight,
-                        .packed = layer.transpose,
+                        .transpose = layer.transpose,
                         .in = layer.in,
                         .out = layer.out,
                         .dz = back.dz[l],

@@ -1,15 +1,16 @@
 #pragma once
 // A network of the world model on panels (base/simd/panel.h): forward, back to its inputs, and
 // the gradients of its weights once every panel has been through. Products read weights as pack()
-// left them, which is called once they have moved; all else of the parameters is read where it lies
-// in the flat buffer. Allocates nothing while it works.
+// left them, which is called once they have moved (back to some of the inputs alone f32 reads them
+// as they are); all else of the parameters is read where it lies in the flat buffer. Allocates
+// nothing while it works.
 //
 // In bfloat16 what enters a product is rounded to nearest even: inputs, weights and gradients on
 // the way back. Sums, norms, ends, what is handed in and out as f32, and the weights' gradients stay
 // f32. Panels of words are then pairs (kernels/dense/dense_bf16.h), in f32 a word is a feature.
 //
-// Threads: a stack is read-only; a panel's buffers belong to whoever works on it, and a weight task
-// writes gradients nobody else writes.
+// Threads: a stack is read-only but for pack(), beside which nothing else may run; a panel's buffers
+// belong to whoever works on it, and a weight task writes gradients nobody else writes.
 
 #include <vector>
 
@@ -20,18 +21,24 @@
 
 namespace maglev::tdmpc2 {
 
-/// Floats that PanelMemory asks the system for at once.
+/// Floats that a learner's PanelMemory asks the system for at once.
 constexpr int64_t kPanelSlab = int64_t(1) << 22;
 
-/// Memory that lives as long as its owner, in pieces aligned to 64 bytes, zero at first. They lie
-/// side by side in large pages where the system has any: products read more panels and weights than
-/// a processor keeps addresses of small pages for.
+/// Memory that lives as long as its owner, in pieces aligned to 64 bytes, zero at first.
 class PanelMemory {
  public:
+  /// Each piece by itself.
+  PanelMemory() = default;
+  /// Pieces of less than a quarter of `slab` floats side by side, in large pages where the system
+  /// has any, as larger ones are: where there are more small pages than a processor's TLB holds.
+  explicit PanelMemory(int64_t slab) : slab_(slab) {}
   float* take(int64_t floats);
 
  private:
-  std::vector<at::Tensor> slabs_;
+  float* block(int64_t floats);
+
+  int64_t slab_ = 0;
+  std::vector<at::Tensor> blocks_;
   float *next_ = nullptr, *end_ = nullptr;  ///< what is left of the last slab
 };
 
@@ -52,12 +59,14 @@ struct StackScratch {
 
 class PanelStack {
  public:
+  /// How far gradients go: nowhere, to all layers, and on to what the first one reads.
+  enum class Passes { nowhere, layers, inputs };
   /// Layers at `places` of the flat buffer; hidden layers end in Mish. Panels have `stride`
-  /// columns, packed weights lie in `memory`. Where `back`, gradients can pass.
+  /// columns, packed weights lie in `memory`.
   PanelStack(const MlpPlaces& places, DenseEnd last, const float* flat, int64_t stride, bool bf16,
-             PanelMemory& memory, bool back = true);
+             PanelMemory& memory, Passes passes);
 
-  /// Layer `l` as the flat buffer has it now.
+  /// Packs layer `l` as the flat buffer has it now. Different layers may be packed at once.
   void pack(size_t l) const;
 
   size_t layers() const { return layers_.size(); }
@@ -135,8 +144,9 @@ class PanelStack {
     LayerPlace place;
     const float *weight, *bias, *gain, *shift;
     int64_t
-        small_at;  ///< of gain and shift in the small gradients, in bfloat16 the bias behind them
-    float *packed = nullptr, *transpose = nullptr;  ///< words in bfloat16; null: not wanted
+        small_at;   ///< of gain and shift in the small gradients, in bfloat16 the bias behind them
+    float* packed;  ///< words in bfloat16
+    float* transpose;  ///< likewise; null: nothing passes
   };
   int64_t packed_words(int64_t out, int64_t in) const;
   int64_t columns_words(const Layer& layer) const;
