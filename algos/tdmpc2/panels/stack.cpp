@@ -12,9 +12,9 @@
 namespace maglev::tdmpc2 {
 namespace {
 
-// multiply-adds of a weight task: enough that fetching the inputs, which each task does, shows
-// little, few enough that threads end together
-constexpr int64_t kTaskWork = int64_t(1) << 26;
+// multiply-adds of a weight task: enough that a thread's start does not show, few enough that
+// threads end together
+constexpr int64_t kTaskWork = int64_t(1) << 25;
 // whole tiles of outputs and, in bfloat16, whole blocks
 constexpr int64_t kLeastTaskRows = 48;
 
