@@ -90,13 +90,14 @@ class TrainedPanelLayer {
                          .in = case_.in,
                          .stride = kPanelRows,
                          .columns = columns[p].data_ptr<float>()});
-      // in two parts, written or added to what is there, from the transpose or without it, panel by
-      // panel in turn; of features behind the first ones never from the transpose
-      const int64_t part_size = case_.in / 2;
+      // in two parts or whole, written or added to what is there, from the transpose or without it,
+      // panel by panel in turn; of features behind the first ones never from the transpose
+      const int64_t part_size = p % 3 == 2 ? case_.in : case_.in / 2;
       for (int64_t part : {0, 1}) {
         const bool add = (p + part) % 2 == 1, transpose = p / 2 % 2 == 0;
         const int64_t first = part * part_size;
         auto into = dx[p].narrow(0, first, part ? case_.in - part_size : part_size);
+        if (into.numel() == 0) continue;
         into.fill_(1);
         dense_input_grad_cpu({.weight = in_[1].const_data_ptr<float>(),
                               .transpose = transpose ? transpose_.const_data_ptr<float>() : nullptr,

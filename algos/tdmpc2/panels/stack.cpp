@@ -28,8 +28,8 @@ float* PanelMemory::block(int64_t floats) {
 }
 
 float* PanelMemory::take(int64_t floats) {
-  // of a slab a piece begins at a line of the cache, and at least a line further into a page than
-  // the piece before it: panels of the same size would fall on each other in the first cache
+  // of a slab a piece begins at a line of the cache, and panels of one size each a line further into
+  // a page: they would fall on each other in the first cache
   constexpr int64_t kLine = 16;
   const int64_t wanted = (floats / kLine + 2) * kLine;
   float* piece = nullptr;

@@ -32,6 +32,8 @@ class PanelMemory {
   /// Pieces of less than a quarter of `slab` floats side by side, in large pages where the system
   /// has any, as larger ones are: where there are more small pages than a processor's TLB holds.
   explicit PanelMemory(int64_t slab) : slab_(slab) {}
+  PanelMemory(PanelMemory&&) = default;
+  PanelMemory& operator=(PanelMemory&&) = default;
   float* take(int64_t floats);
 
  private:
