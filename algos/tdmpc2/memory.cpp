@@ -6,7 +6,6 @@
 #include "algos/tdmpc2/learner.h"
 #include "algos/tdmpc2/model_shape.h"
 #include "algos/tdmpc2/panels/packed_model.h"
-#include "algos/tdmpc2/panels/stack.h"
 #include "algos/tdmpc2/policy.h"
 #include "base/simd/panel.h"
 #include "kernels/dense_grad/dense_grad_bf16.h"
@@ -81,9 +80,8 @@ int64_t panel_update_elements(const Options& o, const ModelShape& s, const Model
   // but for the encoder's
   const int64_t packed =
       (2 * l.size() + l.q_end() - l.q_begin()) / (bf16 ? 2 : 1) + (bf16 ? l.encoder_end() : 0);
-  const int64_t floats = panels * waiting(l.encoder, stride) + steps * step +
-                         policy_steps * policy_step + threads * scratch + packed;
-  return (floats + kPanelSlab - 1) / kPanelSlab * kPanelSlab;
+  return panels * waiting(l.encoder, stride) + steps * step + policy_steps * policy_step +
+         threads * scratch + packed;
 }
 
 int64_t plan_elements(const Options& o, const ModelShape& s) {

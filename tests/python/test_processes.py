@@ -227,14 +227,16 @@ def train_replayed(engine, algo, run, *words):
 def test_two_collect_what_one_does_and_learn_from_it_together(engine, tmp_path, algo):
     one = train_replayed(engine, algo, tmp_path / "one")
     two = train_replayed(engine, algo, tmp_path / "two", "processes=2")
-    # seeds, noise and what is kept are a matter of the run's rows: until something is learned all is the same
+    # seeds, noise and what is kept are a matter of the run's rows: until something is learned all is the same, but for
+    # Dreamer's networks, whose library may round a row otherwise when fewer come with it
+    same = np.array_equal if algo == "tdmpc2" else lambda a, b: np.allclose(a, b, rtol=1e-5, atol=1e-5)
     assert hashes_of(checkpoints(one)[0]) == hashes_of(checkpoints(two)[0])
     first, second = (state_of(checkpoints(run)[1]) for run in (one, two))
     assert first.keys() == second.keys()
     assert any(name.startswith("replay.") for name in first)
     for name in first:
         if name.startswith(("replay.", "envs.")) and not name.startswith("replay.extra"):
-            assert np.array_equal(first[name], second[name]), name
+            assert same(first[name], second[name]), name
     a, b = rows_of(one)[-1], rows_of(two)[-1]
     for name in ("step", "episodes", "replay/rows"):
         assert a[name] == b[name]

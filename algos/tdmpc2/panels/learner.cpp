@@ -1,5 +1,6 @@
 #include "algos/tdmpc2/panels/learner.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/ATen.h>
@@ -77,6 +78,8 @@ PanelLearner::PanelLearner(const LearnerOptions& o, LearnerState& state)
       wide_((D_ + A_) * stride_),
       bf16_(o.precision == Precision::bf16),
       pairs_((D_ + A_ + 1) / 2 * stride_),
+      // a small model's slabs are small
+      memory_(std::min(kPanelSlab, state.params.size())),
       // reads observations, which are not rounded
       encoder_(state.model->layout().encoder, DenseEnd::simnorm, flat(state), stride_,
                /*bf16=*/false, memory_, Passes::layers),

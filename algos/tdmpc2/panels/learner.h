@@ -135,7 +135,7 @@ class PanelLearner : public Learner {
   int64_t pairs_;  ///< words of it as pairs
   std::vector<float> rho_;
 
-  PanelMemory memory_{kPanelSlab};
+  PanelMemory memory_;
   PanelStack encoder_, dynamics_, reward_, policy_;
   std::vector<PanelStack> termination_;  ///< one, or none
   std::vector<PanelStack> q_, target_q_;

@@ -36,8 +36,14 @@ float* PanelMemory::take(int64_t floats) {
   if (4 * wanted > slab_) {
     piece = block(floats);
   } else {
-    if (end_ - next_ < wanted) next_ = block(slab_), end_ = next_ + slab_;
-    piece = std::exchange(next_, next_ + wanted);
+    // the first slab with room for it
+    auto room =
+        std::ranges::find_if(rooms_, [&](const Room& r) { return r.end - r.begin >= wanted; });
+    if (room == rooms_.end()) {
+      float* slab = block(slab_);
+      room = rooms_.insert(rooms_.end(), {slab, slab + slab_});
+    }
+    piece = std::exchange(room->begin, room->begin + wanted);
   }
   std::fill_n(piece, floats, 0.f);
   return piece;

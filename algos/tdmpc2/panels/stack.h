@@ -21,8 +21,8 @@
 
 namespace maglev::tdmpc2 {
 
-/// Floats that a learner's PanelMemory asks the system for at once.
-constexpr int64_t kPanelSlab = int64_t(1) << 22;
+/// Floats that a learner's PanelMemory asks the system for at once, at most.
+constexpr int64_t kPanelSlab = int64_t(1) << 21;
 
 /// Memory that lives as long as its owner, in pieces aligned to 64 bytes, zero at first.
 class PanelMemory {
@@ -39,9 +39,13 @@ class PanelMemory {
  private:
   float* block(int64_t floats);
 
+  /// What is left of a slab.
+  struct Room {
+    float *begin, *end;
+  };
   int64_t slab_ = 0;
   std::vector<at::Tensor> blocks_;
-  float *next_ = nullptr, *end_ = nullptr;  ///< what is left of the last slab
+  std::vector<Room> rooms_;
 };
 
 /// Words of bfloat16 panels lie where floats do.
