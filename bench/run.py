@@ -42,6 +42,7 @@ CASES = {
         speed_cases.minatar_env,
         speed_cases.dmc_env,
         speed_cases.gymnasium_env,
+        speed_cases.start_up,
         ppo_cases.cartpole_ppo_8x128,
         ppo_cases.cartpole_ppo_1024x32,
         ppo_cases.cartpole_memory_ppo_8x128,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 from machine import cores
 from measure import HOME, PEER_PYTHON, VENV, Contender, Unavailable, compare, execute, shown
-from programs import Programs, env_throughput, peer_version
+from programs import Programs, env_throughput, need, peer_version, train, train_command
 
 PEERS = Path(__file__).resolve().parent / "peers"
 
@@ -206,3 +207,39 @@ def goodhart_env(options) -> list:
             result["stated"]["ratio"] = result["ours"]["median"] / figure
         results.append({"variant": f"{count} environments, {cores()} cores", **result, "notes": []})
     return results
+
+
+def start_up(options) -> list:
+    """Whole commands by the clock, as commands a second: one without work, and Pendulum from nothing to -200."""
+    options.say("start_up, a command without work")
+    version = [need(options.programs.engine), "--version"]
+    ours = Contender("maglev", shown(version), lambda: 1 / execute(version).seconds)
+    torch = [PEER_PYTHON, "-c", "import torch"]
+    peers, absent = [], []
+    try:
+        peers.append(
+            Contender(
+                "python, import torch",
+                shown(torch),
+                lambda: 1 / execute(torch).seconds,
+                peer_version("torch", PEER_PYTHON),
+            )
+        )
+    except Unavailable as why:
+        absent.append({"name": "python, import torch", "why": str(why)})
+    idle = compare(ours, peers, options.pairs, options.say)
+    idle["missing"] += absent
+
+    options.say("start_up, Pendulum to -200")
+    run, seeds = options.folder / "pendulum", itertools.count(0)
+    words = ["ppo", "pendulum", "train.until_return=-200"]
+    ours = Contender(
+        "maglev",
+        shown(train_command(options.programs, run, [*words, "seed=SEED"]), run),
+        lambda: 1 / train(options.programs, run, [*words, f"seed={next(seeds)}"]).seconds,
+    )
+    learnt = compare(ours, [], options.pairs, options.say)
+    return [
+        {"variant": "a command without work", **idle, "notes": ["commands a second"]},
+        {"variant": "Pendulum to -200", **learnt, "notes": ["commands a second, a seed each"]},
+    ]
