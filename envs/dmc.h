@@ -251,6 +251,8 @@ struct Environment {
                    reinterpret_cast<uint8_t*>(canvas.pixels().data()));
   }
 
+  static size_t held_bytes(const Params& p) { return Domain::model(p.task).state_memory(); }
+
   // the step, the target, the task where there are several, then MuJoCo's integration state
   static size_t state_bytes(const Params& p) {
     return sizeof(double) *

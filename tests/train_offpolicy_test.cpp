@@ -342,8 +342,14 @@ TEST_F(Dataset, of_several_files_is_all_of_them) {
   EXPECT_EQ(two->counters().end, 2 * one->counters().end);
 }
 
-TEST_F(Dataset, has_columns_that_updates_write_back_as_zeros_and_no_others) {
-  DataPlan plan{.collect_steps = 1, .columns = {{.name = "latent", .shape = {3}}}};
+TEST_F(Dataset, has_columns_that_updates_write_back_as_they_are_where_nobody_acted_and_no_others) {
+  DataPlan plan{.collect_steps = 1,
+                .columns = {{.name = "latent", .shape = {3}},
+                            {.name = "category",
+                             .dtype = at::kByte,
+                             .shape = {2},
+                             .rewritten = true,
+                             .unwritten = 255}}};
   plan.replay = ReplayPlan{.length = 3};
   const Placement here{.device = at::kCPU, .threads = 1};
   expect_error([&] { load_dataset(files(path_), experiment_->spec(), plan, here); },
@@ -351,7 +357,8 @@ TEST_F(Dataset, has_columns_that_updates_write_back_as_zeros_and_no_others) {
   plan.columns[0].rewritten = true;
   const auto replay = load_dataset(files(path_), experiment_->spec(), plan, here);
   EXPECT_EQ(replay->columns().extra[0].count_nonzero().item<int64_t>(), 0);
-  EXPECT_EQ(Replay::rewritten_bytes(plan.columns), 12);
+  EXPECT_EQ(replay->columns().extra[1].min().item<int64_t>(), 255);
+  EXPECT_EQ(Replay::rewritten_bytes(plan.columns), 14);
 
   // what an update wrote back is what is saved
   ThreadPool pool(1);

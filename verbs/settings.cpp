@@ -1,12 +1,14 @@
 #include "verbs/settings.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <utility>
 
 #include "base/config/options.h"
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/home.h"
 #include "base/core/split.h"
 #include "base/core/version.h"
@@ -53,6 +55,10 @@ LoadedSettings load_settings(Experiment& experiment, const Arguments& arguments,
 LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
                              const std::vector<std::string>& words) {
   const std::string home = home_folder();
+  if (!files.bare && std::getenv("MAGLEV_HOME") && !path_exists(home + "/configs"))
+    throw Error("[MAGLEV_HOME] " + home +
+                " holds no configs/, with the settings that runs begin "
+                "with; set it to Maglev's folder, or give --bare");
   LoadedSettings loaded;
   const std::string proven = files.bare ? "" : experiment.load_proven(configured_folders(home));
   if (!proven.empty()) loaded.proven = std::filesystem::relative(proven, home).string();

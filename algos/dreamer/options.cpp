@@ -14,7 +14,7 @@ void Options::describe(OptionTable& t) {
         width);
   t.add("hidden", hidden, "width of the layers between states; 0: by size", width);
   t.add("classes", classes, "classes of each categorical of the stochastic state; 0: by size",
-        {.min = 0, .max = 255});
+        {.min = 0, .max = kMostClasses});
   t.add("depth", depth, "channels of the first convolution, even; 0: by size", width);
   t.add("units", units, "width of all other hidden layers; 0: by size", width);
   t.add("stoch", stoch, "categoricals of the stochastic state", {.min = 1, .max = 1024});
@@ -43,7 +43,7 @@ void Options::describe(OptionTable& t) {
   t.add("imagination", imagination, "steps imagined from every state",
         {.min = 1, .max = 1024, .unit = "steps"});
   t.add("horizon", horizon, "the discount is 1 - 1 / horizon",
-        {.min = 1, .max = 1e6, .unit = "steps"});
+        {.min = 1, .max = 1e6, .unit = "steps", .horizon = true});
   t.add("lambda", lambda, "share of longer returns in the targets", share);
   t.add("entropy_coef", entropy_coef, "weight of the policy's entropy", weight);
   t.add("policy_coef", policy_coef, "weight of the policy's loss", weight);

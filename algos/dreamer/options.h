@@ -8,6 +8,9 @@
 
 namespace maglev::dreamer {
 
+/// Most classes of a categorical: as a byte, a class that none has.
+constexpr int64_t kMostClasses = 255;
+
 /// The published models, by parameters of one that sees images.
 enum class ModelSize { m1, m12, m25, m50, m100, m200, m400 };
 constexpr auto names_of(ModelSize) {

@@ -35,7 +35,11 @@ int64_t block_rows(const AlgoContext& context) {
 
 std::vector<ExtraColumn> state_columns(const ModelShape& shape) {
   return {{.name = "deter", .shape = {shape.deter}, .rewritten = true},
-          {.name = "stoch", .dtype = at::kByte, .shape = {shape.stoch}, .rewritten = true}};
+          {.name = "stoch",
+           .dtype = at::kByte,
+           .shape = {shape.stoch},
+           .rewritten = true,
+           .unwritten = kMostClasses}};
 }
 
 DreamerPolicy::DreamerPolicy(const Options& options, const AlgoContext& context,

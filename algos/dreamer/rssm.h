@@ -27,7 +27,8 @@ struct Latent {
 at::Tensor mixed_log_probs(const at::Tensor& logits, double unimix);
 /// The category [...] i64 that uniforms [...] in (0, 1) draw of probabilities [..., C].
 at::Tensor drawn_category(const at::Tensor& probs, const at::Tensor& uniforms);
-/// Categories [...] of any integer type as ones and zeros [..., C] of `options`.
+/// Categories [...] of any integer type as ones and zeros [..., C] of `options`; from C on they are
+/// zeros alone.
 at::Tensor one_hot(const at::Tensor& category, int64_t C, const at::TensorOptions& options);
 /// Drawn from log_probs [..., S, C] by uniforms [..., S]: [..., S * C], with the gradient of the
 /// probabilities (straight through, Bengio et al., 2013).

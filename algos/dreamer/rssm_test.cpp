@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "algos/dreamer/policy.h"
+
 namespace maglev::dreamer {
 namespace {
 
@@ -116,6 +118,13 @@ class NaiveStep {
 Vector numbers(const at::Tensor& x) {
   const auto row = x.contiguous();
   return {row.const_data_ptr<double>(), row.const_data_ptr<double>() + row.numel()};
+}
+
+TEST(Rssm, a_row_that_nobody_acted_for_is_of_no_class) {
+  const ModelShape shape = small_shape();
+  const ExtraColumn column = state_columns(shape)[1];
+  const auto stoch = at::full({3, shape.stoch}, column.unwritten, at::TensorOptions(column.dtype));
+  EXPECT_EQ(one_hot(stoch, kMostClasses, at::kFloat).count_nonzero().item<int64_t>(), 0);
 }
 
 TEST(Rssm, moves_its_recurrent_state_as_the_formulas_say) {

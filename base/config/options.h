@@ -34,6 +34,8 @@ struct Rule {
   bool collecting = false;
   /// A discount: the algorithm's, of returns, or one of an environment's that is to be the same.
   bool discount = false;
+  /// The algorithm's discount is 1 - 1 / this.
+  bool horizon = false;
 };
 
 /// Where a setting's value comes from. What people gave comes last.

@@ -159,6 +159,11 @@ EnvEntry make_env_entry(const char* name) {
                            bytes);
     return (bytes + 63) / 64 * 64;
   };
+  entry.held_bytes = []([[maybe_unused]] const void* p) -> size_t {
+    if constexpr (requires(const Own& own) { E::held_bytes(own); })
+      return E::held_bytes(*static_cast<const Own*>(p));
+    else return 0;
+  };
   entry.asset_bytes = []([[maybe_unused]] const void* p) -> size_t {
     if constexpr (HasAssets<E>) return asset_bytes_of<E>(*static_cast<const Own*>(p));
     else return 0;

@@ -125,6 +125,9 @@ struct EnvEntry {
   ImageView (*view)(const void* params);     ///< what is done to pictures; inactive: nothing
   size_t (*slot_bytes)(const void* params);  ///< multiple of 64
 
+  /// Of host memory that an environment's State holds besides its slot, about; 0: little.
+  size_t (*held_bytes)(const void* params);
+
   /// Of what all environments of a batch share; 0: nothing.
   size_t (*asset_bytes)(const void* params);
   /// Writes it into zeroed host memory, aligned to 64 bytes. Throws Error when it cannot be made.

@@ -17,7 +17,7 @@
 namespace maglev {
 
 /// Finished episodes from which on a mean return is no luck: best figures and checkpoints wait for
-/// as many.
+/// as many, and for as many as there are environments.
 constexpr int64_t kSettledEpisodes = 100;
 
 /// One flush, or an event such as an evaluation. `values` keeps the order in which names were
@@ -27,8 +27,8 @@ struct MetricRow {
   double seconds = 0;           ///< since the run began, over resumes, without warm-ups
   double steps_per_second = 0;  ///< over this flush's interval
   int64_t episodes = 0;         ///< finished so far
-  /// Over at least the last kSettledEpisodes finished episodes, or as many as there are; NaN before
-  /// the first.
+  /// Over at least the last RunInfo::settled_episodes finished episodes, or as many as there are;
+  /// NaN before the first.
   double return_mean = 0;
   std::vector<std::pair<std::string, double>>
       values;  ///< e.g. "loss/policy", "time/environment", "events/food_per_1k"
@@ -51,7 +51,8 @@ struct RunInfo {
   std::string dir;  ///< the run folder, exists
   std::string algo, env, device;
   int64_t total_steps = 0;
-  int64_t seeding_steps = 0;  ///< collected before anything is learned
+  int64_t seeding_steps = 0;                    ///< collected before anything is learned
+  int64_t settled_episodes = kSettledEpisodes;  ///< that a mean return is over
   int64_t resumed_at =
       -1;  ///< step of the checkpoint it continues from; -1: a new run. Later rows are dropped.
   bool plays = true;  ///< else it learns from a dataset: no episode begins or ends

@@ -41,6 +41,13 @@ Model::Model(const std::string& file, ModelShape shape) : path_(suite_file(file)
                 " bodies, expected " + std::to_string(shape.positions) + ", " +
                 std::to_string(shape.velocities) + ", " + std::to_string(shape.controls) + " and " +
                 std::to_string(shape.bodies) + how_to_get_suite());
+
+  // of its arena, address space alone at first, steps touch some pages
+  constexpr size_t kTouched = 32 << 10;
+  mjData* data = library().make_data(model_.get());
+  MAGLEV_ASSERT(data, "mj_makeData reports what fails");
+  state_memory_ = sizeof(mjData) + size_t(data->nbuffer) + kTouched;
+  library().delete_data(data);
 }
 
 int Model::find(mjtObj kind, const char* name) const {

@@ -27,6 +27,9 @@ class Model {
   /// Only before the first state is made with it.
   mjModel& change() { return *model_; }
 
+  /// Memory that a state of it takes, once it was stepped, about.
+  size_t state_memory() const { return state_memory_; }
+
   /// Index of a body, geom, joint or sensor. Throws Error where there is none of that name.
   int find(mjtObj kind, const char* name) const;
   /// Of the compiled model and MuJoCo's version: states saved under another are not continued.
@@ -38,6 +41,7 @@ class Model {
   };
   std::string path_;
   std::unique_ptr<mjModel, Free> model_;
+  size_t state_memory_ = 0;
 };
 
 /// What is integrated and what is derived from it, of one environment.

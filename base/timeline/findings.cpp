@@ -126,7 +126,7 @@ bool saves_to_judge(const TraceOrigin& origin) {
   return judged > 0 && judged < kept;
 }
 
-// Whether they are as seldom as the engine makes them of itself, ten a run, and short: then it is
+// Whether they are as seldom as the engine makes them of itself, and short: then it is
 // the run that is short.
 bool saves_as_it_should(const Analysis& analysis) {
   constexpr double kShort = 1e9;

@@ -1,5 +1,7 @@
 #include "engine/algo/experiment.h"
 
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "base/core/error.h"
@@ -7,6 +9,15 @@
 #include "base/processes/process_group.h"
 
 namespace maglev {
+namespace {
+
+// as options print it
+std::string shortest(float number) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, number).ptr};
+}
+
+}  // namespace
 
 Experiment::Experiment(const std::string& algo, const std::string& env)
     : algo_(&find_algo(algo)), env_(&find_env(env)), algo_options_(algo_->make_options()) {
@@ -52,7 +63,9 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "what an hour of the machine costs, in whatever money: the run tells what it has cost so "
           "far; 0: it does not",
           {.min = 0, .max = 1e9, .unit = "an hour"});
-    t.add("save_every", run.save_every, "steps between checkpoints; 0: ten a run",
+    t.add("save_every", run.save_every,
+          "steps between checkpoints; 0: ten a run, and one whenever ten minutes have passed, "
+          "which the next one replaces",
           {.min = 0, .max = 9e15, .unit = "steps"});
     t.add("keep", run.keep, "newest checkpoints kept besides the best", {.min = 1, .max = 1e6});
     t.add("retry_save", run.retry_save,
@@ -135,7 +148,7 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "split=valid,negatives=0; empty: none");
     t.add("until_return", run.until_return,
           "the run ends once an evaluation has this mean return; without evaluations: the last 100 "
-          "episodes of training; .inf: never");
+          "episodes of training, and as many as there are environments; .inf: never");
     t.add("on_divergence", run.on_divergence,
           "when a figure or a gradient is not finite: warn once and go on, or save and stop with "
           "exit status 3");
@@ -204,21 +217,25 @@ void Experiment::settle_discounts(std::vector<std::string>& notes) {
   const Field* own = nullptr;
   const std::string section = std::string(algo_->name) + ".";
   for (const Field& field : table_.fields())
-    if (field.rule.discount && field.name.starts_with(section)) own = &field;
+    if ((field.rule.discount || field.rule.horizon) && field.name.starts_with(section))
+      own = &field;
   // 0 is chosen by what is learned from
   if (!own || own->plain() == "0") return;
   const std::string theirs = own->name + "=" + own->plain();
+  const std::string discount =
+      own->rule.horizon ? shortest(float(1 - 1 / std::stod(own->plain()))) : own->plain();
   constexpr std::string_view kEnv = "env.";
   for (const Field& field : table_.fields()) {
     if (!field.rule.discount || !field.name.starts_with(kEnv)) continue;
     const std::string was = field.plain();
-    if (was == own->plain() ||
+    // as people write it
+    constexpr float kSame = 1e-5f;
+    if (std::abs(std::stof(was) - std::stof(discount)) < kSame ||
         !env_->idle(env_params_.data(), field.name.substr(kEnv.size())).empty())
       continue;
     if (field.origin < Origin::file) {
-      notes.push_back(field.name + " is " + own->plain() + " here and not " + was + ", as " +
-                      theirs);
-      table_.set(field.name, own->plain(), "settings", field.origin);
+      notes.push_back(field.name + " is " + discount + " here and not " + was + ", as " + theirs);
+      table_.set(field.name, discount, "settings", field.origin);
     } else {
       notes.push_back(field.name + "=" + was + " is another discount than " + theirs +
                       ": what the rewards are shaped by may change what is best");

@@ -100,6 +100,12 @@ TEST(Experiment, a_potential_is_shaped_by_the_discount_that_is_learned_with) {
   EXPECT_EQ(settled({"env.mode=ground_truth_handhold", "env.shaping_gamma=0.9"}).second, Notes{});
   // nothing is shaped
   EXPECT_EQ(settled({"env.mode=proxy"}), std::pair(std::string("0.99"), Notes{}));
+  // a horizon says it too, once
+  Experiment dreamer("dreamer", "goodhart");
+  dreamer.table().override_with("env.mode=ground_truth_handhold");
+  EXPECT_EQ(dreamer.settle(),
+            Notes{"env.shaping_gamma is 0.996997 here and not 0.99, as dreamer.horizon=333"});
+  EXPECT_TRUE(dreamer.settle().empty());
   // a discount that is chosen by the length of episodes is none yet
   Experiment planner("tdmpc2", "pendulum");
   EXPECT_TRUE(planner.table().find("tdmpc2.discount")->rule.discount);

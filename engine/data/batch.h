@@ -20,6 +20,8 @@ struct ExtraColumn {
   bool has_last = false;       ///< also at row T, the bootstrap row
   /// update may write it in its batch, all but row 0: a replay takes it back.
   bool rewritten = false;
+  /// What its elements are where nobody has acted yet, as in a dataset: within dtype.
+  int64_t unwritten = 0;
 };
 
 /// One time step t. `rows` = environments * agents. Writer of each column in brackets.

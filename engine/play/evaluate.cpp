@@ -94,8 +94,11 @@ class EpisodeTally {
       } else if (options_.steps == 0 && (length_[size_t(i)] >= double(options_.longest_episode) ||
                                          waited_[size_t(i)] > options_.longest_episode)) {
         // an agent that never fails where there is no limit, or never comes, would play for ever
-        result_.given_up += owed_[size_t(i)];
-        close(i);
+        if (!options_.against && length_[size_t(i)] > 0) {
+          keep(i);
+          result_.cut += 1, owed_[size_t(i)] -= 1;
+        }
+        give_up(i);
       }
     }
   }
@@ -105,6 +108,9 @@ class EpisodeTally {
     for (int64_t i = 0; tells() && i < N_; ++i)
       if (length_[size_t(i)] > 0) tell(i, {});
     if (options_.steps > 0) totals_ += envs_.take_totals();
+    // where it was stopped
+    for (int64_t i = 0; options_.steps == 0 && i < N_; ++i)
+      if (owed_[size_t(i)] > 0) give_up(i);
     for (const auto& r : returns_)
       result_.returns.insert(result_.returns.end(), r.begin(), r.end());
     summarise(result_, lengths_);
@@ -138,11 +144,15 @@ class EpisodeTally {
     if (tells()) {
       tell(env, ends_[size_t(env)]);
     } else {
-      returns_[size_t(env)].push_back(running_[size_t(env)]);
-      lengths_.push_back(length_[size_t(env)]);
+      keep(env);
     }
     running_[size_t(env)] = length_[size_t(env)] = 0;
     if (options_.steps == 0 && --owed_[size_t(env)] == 0) close(env);
+  }
+
+  void keep(int64_t env) {
+    returns_[size_t(env)].push_back(running_[size_t(env)]);
+    lengths_.push_back(length_[size_t(env)]);
   }
 
   // what the environment counted since its last life ended is this one's
@@ -155,6 +165,11 @@ class EpisodeTally {
                    .truncated = ends.truncated != 0,
                    .events = std::span(own.events).first(envs_.spec().events.size()),
                    .last = last_});
+  }
+
+  void give_up(int64_t env) {
+    result_.given_up += owed_[size_t(env)];
+    close(env);
   }
 
   void close(int64_t env) {

@@ -31,8 +31,9 @@ struct EvalOptions {
   int64_t steps =
       0;  ///< > 0: run this many steps of all environments together instead of counting episodes
   int64_t envs = 0;  ///< environments at once; 0: one an episode, at most 256
-  /// Where episodes count: one that has not ended after this many steps is given up, and with it
-  /// the others its environment owes.
+  /// Where episodes count: one that has not ended after this many steps is cut and counts as far as
+  /// it came, so that those who fail do not speak for those who last; the others its environment
+  /// owes are given up. So is a game of two, which nobody has won.
   int64_t longest_episode = 100'000;
   uint64_t seed = 1'000'003;
   /// Plays every environment's second agent; null: the player plays all agents.
@@ -47,8 +48,9 @@ struct EvalOptions {
 struct EvalResult {
   uint64_t seed = 0;
   int64_t envs = 0, episodes = 0, steps = 0;
-  int64_t given_up = 0;  ///< episodes that were to count and did not end
-  /// Over finished episodes; NaN when none finished, or lives were told of instead.
+  int64_t cut = 0;       ///< of the episodes, those that count as far as they came
+  int64_t given_up = 0;  ///< episodes that were to count and did not end, or did not begin
+  /// Over the episodes; NaN when there are none, or lives were told of instead.
   double return_mean = 0, return_std = 0, return_min = 0, return_max = 0, length_mean = 0;
   std::vector<std::pair<std::string, double>> events, events_per_1k;  ///< totals; per 1,000 steps
   std::vector<std::pair<std::string, double>> shares;  ///< EnvSpec::shares of the totals

@@ -22,18 +22,26 @@ EvalResult judged(const std::vector<std::string>& settings, const EvalOptions& o
   return evaluate(player, game_of(experiment, placement, pool), options);
 }
 
-TEST(Evaluate, an_episode_that_never_ends_is_given_up) {
-  // nobody fails in pendulum
+TEST(Evaluate, an_episode_that_never_ends_counts_as_far_as_it_came) {
+  // nobody fails in pendulum: each environment's first episode is cut, its others never begin
   const EvalResult r =
       judged({"env.max_steps=1000000000"}, {.episodes = 7, .envs = 3, .longest_episode = 20});
-  EXPECT_EQ(r.given_up, 7);
-  EXPECT_EQ(r.episodes, 0);
+  EXPECT_EQ(r.cut, 3);
+  EXPECT_EQ(r.given_up, 4);
+  EXPECT_EQ(r.episodes, 3);
+  EXPECT_EQ(r.length_mean, 20);
+  EXPECT_LT(r.return_max, 0);
   EXPECT_EQ(r.steps, 3 * 20);
+  // as one that ends there
+  const EvalResult ends =
+      judged({"env.max_steps=20"}, {.episodes = 3, .envs = 3, .longest_episode = 21});
+  EXPECT_EQ(r.returns, ends.returns);
 }
 
 TEST(Evaluate, episodes_within_the_limit_all_count) {
   const EvalResult r =
       judged({"env.max_steps=20"}, {.episodes = 7, .envs = 3, .longest_episode = 20});
+  EXPECT_EQ(r.cut, 0);
   EXPECT_EQ(r.given_up, 0);
   EXPECT_EQ(r.episodes, 7);
   EXPECT_EQ(r.length_mean, 20);

@@ -106,7 +106,7 @@ std::string CheckpointStore::best() const {
 }
 
 std::string CheckpointStore::save(const CheckpointIdentity& identity, const VisitState& visit,
-                                  std::string* trouble) {
+                                  std::string* trouble, const std::string& replaced) {
   std::string path = save_checkpoint(dir_, identity, visit);
   std::string failed;
   const auto attempt = [&](const auto& work) {
@@ -118,6 +118,8 @@ std::string CheckpointStore::save(const CheckpointIdentity& identity, const Visi
   };
   // a link that cannot be made does not keep old checkpoints, which would fill the disk
   std::vector<CheckpointRow> rows;
+  if (!replaced.empty() && replaced != path && path_exists(replaced))
+    attempt([&] { remove(replaced); });
   attempt([&] { rows = list(); });
   attempt([&] { point_best(rows); });
   // the one just written is valid, so nothing more need be read before the old ones go
@@ -201,15 +203,19 @@ void CheckpointStore::delete_all_but(const std::vector<CheckpointRow>& rows, siz
     if (rows[i].path == kept_best ||
         std::find(kept.begin(), kept.end(), rows[i].path) != kept.end())
       continue;
-    // its name may be taken again, and its verdict is not its successor's; metrics.jsonl keeps the
-    // row
-    auto judged = evaluations();
-    if (judged.erase(name_of(rows[i].path)) > 0) write_evaluations(judged);
-    // under a temporary name first: a kill while files are removed leaves no torn checkpoint
-    std::string temporary = temporary_beside(rows[i].path);
-    rename_path(rows[i].path, temporary);
-    remove_tree(temporary);
+    remove(rows[i].path);
   }
+}
+
+void CheckpointStore::remove(const std::string& path) {
+  // its name may be taken again, and its verdict is not its successor's; metrics.jsonl keeps the
+  // row
+  auto judged = evaluations();
+  if (judged.erase(name_of(path)) > 0) write_evaluations(judged);
+  // under a temporary name first: a kill while files are removed leaves no torn checkpoint
+  std::string temporary = temporary_beside(path);
+  rename_path(path, temporary);
+  remove_tree(temporary);
 }
 
 bool has_checkpoint(const std::string& run_dir) {

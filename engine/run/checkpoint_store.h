@@ -35,9 +35,9 @@ class CheckpointStore {
   /// Saves, points `best` at the highest return (the newest of equals), deletes what need not be
   /// kept. Returns the path. Throws Error when nothing new is there. Where the checkpoint is there
   /// and the link or the deletion failed, `trouble` says so; where that is null, Error is thrown
-  /// then too.
+  /// then too. `replaced`: a checkpoint that was saved for the time between two others, and goes.
   std::string save(const CheckpointIdentity& identity, const VisitState& visit,
-                   std::string* trouble = nullptr);
+                   std::string* trouble = nullptr, const std::string& replaced = "");
 
   /// The evaluation of the checkpoint `path` ended, with NaN where it says nothing; `best` is
   /// pointed anew.
@@ -68,6 +68,7 @@ class CheckpointStore {
 
  private:
   void point_best(const std::vector<CheckpointRow>& rows);
+  void remove(const std::string& path);
   void delete_all_but(const std::vector<CheckpointRow>& rows, size_t first_kept);
   std::map<std::string, double> evaluations() const;
   void write_evaluations(const std::map<std::string, double>& judged);

@@ -403,6 +403,21 @@ TEST_F(Store, keeps_the_last_and_the_best) {
       << "of equal returns the newest is the best";
 }
 
+TEST_F(Store, one_between_others_goes_with_the_next) {
+  CheckpointStore store(dir_, 3);
+  State state;
+  for (int64_t step : {100, 200, 300}) store.save(identity(step), state.visit());
+  const std::string first = store.save(identity(310), state.visit());
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{200, 300, 310}));
+  const std::string second = store.save(identity(320), state.visit(), nullptr, first);
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{200, 300, 320}));
+  store.save(identity(400), state.visit(), nullptr, second);
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{200, 300, 400}));
+  // gone already
+  store.save(identity(500), state.visit(), nullptr, second);
+  EXPECT_EQ(steps(store), (std::vector<int64_t>{300, 400, 500}));
+}
+
 TEST_F(Store, newest_is_the_last_saved_even_after_going_back) {
   CheckpointStore store(dir_, 0);
   State state;

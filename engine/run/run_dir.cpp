@@ -175,8 +175,18 @@ void expect_no_run(const std::string& path, bool overwrite) {
 
 }  // namespace
 
+void expect_own_name(const std::string& out) {
+  const std::string path = without_slashes(out);
+  const size_t at = path.rfind('@');
+  if (at == std::string::npos || path.find('/', at) != std::string::npos || is_run(path)) return;
+  if (const std::string before = path.substr(0, at); is_run(before) || is_seeds(before))
+    throw Error("[--out] " + path + " means the checkpoint '" + path.substr(at + 1) + "' of " +
+                before + "; take another name");
+}
+
 void RunDir::expect_free(const RunDirOptions& options) {
   const std::string path = without_slashes(options.out);
+  expect_own_name(path);
   if (path.empty() || !path_exists(path)) return;
   expect_no_other_files(path);
   expect_no_run(path, options.overwrite);
@@ -193,6 +203,7 @@ RunDir RunDir::create(const RunDirOptions& options) {
     return RunDir(path, FileLock(path + "/" + kLock));
   }
   const std::string path = without_slashes(options.out);
+  expect_own_name(path);
   make_dirs(path);
   expect_no_other_files(path);
   RunDir run(path, FileLock(path + "/" + kLock));

@@ -117,6 +117,8 @@ class RunDir {
 /// `text` as one part of a path: a space becomes a dash, what is no letter, digit, dash, underscore
 /// or dot an underscore.
 std::string path_part(const std::string& text);
+/// Throws Error where `out`, a new folder's name, means a checkpoint of another: RUN@NAME.
+void expect_own_name(const std::string& out);
 /// A folder as it is called without slashes at its end, which shells add.
 std::string without_slashes(std::string path);
 /// Whether the folder holds a run.

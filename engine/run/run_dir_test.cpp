@@ -116,6 +116,17 @@ TEST_F(Runs, a_folder_that_holds_a_run_is_refused_or_moved_aside_but_never_lost)
   EXPECT_FALSE(is_run(fresh.path()));
 }
 
+TEST_F(Runs, a_name_that_means_a_checkpoint_of_another_run_is_refused) {
+  { create("x").write_config("seed: 1\n"); }
+  const std::string error = error_of([&] { create("x@best"); });
+  EXPECT_TRUE(contains(error, "x@best means the checkpoint 'best' of") &&
+              contains(error, "take another name"))
+      << error;
+  EXPECT_FALSE(path_exists(root_ + "/x@best"));
+  // of what is no run it is a name like any other
+  EXPECT_EQ(create("y@best").path(), root_ + "/y@best");
+}
+
 TEST_F(Runs, a_folder_with_other_things_is_refused_and_left_as_it_is) {
   make_dirs(root_ + "/x");
   write_atomic(root_ + "/x/notes.txt", "mine");

@@ -34,7 +34,8 @@ std::string checkpoint_of(const std::string& folder, const std::string& which) {
     const std::string best = store.best();
     if (best.empty())
       throw Error("[" + folder +
-                  "] has no best checkpoint yet: an evaluation or 100 finished episodes make one; "
+                  "] has no best checkpoint yet: an evaluation makes one, or 100 finished episodes "
+                  "and as many as environments; "
                   "take the latest, or train longer");
     return best;
   }

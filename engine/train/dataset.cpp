@@ -295,7 +295,8 @@ std::unique_ptr<Replay> load_dataset(const RunOptions& run, const EnvSpec& spec,
       spec, shape, plan.columns, placement.device,
       ring_memory(run, Replay::bytes(spec, shape, plan.columns), placement));
   // until an update has been there
-  for (at::Tensor& column : replay->columns().extra) column.zero_();
+  for (size_t c = 0; c < plan.columns.size(); ++c)
+    replay->columns().extra[c].fill_(plan.columns[c].unwritten);
   int64_t begin = 0;
   for (const DatasetFile& part : parts) {
     const Batch& columns = replay->columns();

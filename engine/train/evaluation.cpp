@@ -6,6 +6,7 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
@@ -110,7 +111,8 @@ Evaluation::~Evaluation() { stop_ = true; }
 
 void Evaluation::begin(const std::string& checkpoint) {
   MAGLEV_ASSERT(!running(), "one evaluation at a time");
-  verdict_ = {.checkpoint = checkpoint, .row = {.values = {}, .event = true}, .failure = {}};
+  verdict_ = {
+      .checkpoint = checkpoint, .row = {.values = {}, .event = true}, .failure = {}, .note = {}};
   ended_ = false;
   begun_ = true;
   thread_.start([this] {
@@ -139,16 +141,19 @@ void Evaluation::judge() {
   game.spec = experiment_->env().spec(env_->get());
   std::vector<EvalResult> results;
   double score = 0, games = 0;
+  int64_t cut = 0, given_up = 0;
   for (const auto& rival : rivals_) {
     results.push_back(
         evaluate(judged, game,
                  {.episodes = experiment_->run.eval_episodes,
+                  .longest_episode = kMostEpisodeSteps,
                   .seed = kSeed,
                   .against = rival.get(),
                   .stop = [this](int64_t t) { return t >= kMostEpisodeSteps || stop_.load(); }}));
     const EvalResult& r = results.back();
     score += double(r.wins) + 0.5 * double(r.draws);
     games += double(r.wins + r.draws + r.losses);
+    cut += r.cut, given_up += r.given_up;
   }
   // what its graphs and its streams were given is of no use to the next one
   if (placement_.device.is_cuda()) release_device_memory();
@@ -177,6 +182,13 @@ void Evaluation::judge() {
   for (const EventShare& share : game.spec.shares)
     values.emplace_back("eval/" + share.name, share_of(share, totals));
   values.emplace_back("time/evaluation_s", steady_s() - begin_s);
+  if (cut > 0)
+    verdict_.note = counted(cut, "episode") + " had not ended after " +
+                    by_thousands(kMostEpisodeSteps) + " steps and " +
+                    (cut == 1 ? "counts as far as it" : "count as far as they") + " came";
+  if (given_up > 0)
+    verdict_.note += std::string(cut > 0 ? "; " : "") + counted(given_up, "episode") +
+                     " that were to follow do not count";
   if (stop_) verdict_.failure = "it was stopped";
   else if (std::isnan(verdict_.return_mean))
     verdict_.failure = "no episode ended within " + std::to_string(kMostEpisodeSteps) + " steps";

@@ -38,6 +38,7 @@ struct Verdict {
   /// In games of two over all scripted players; NaN: no episode ended.
   double return_mean = std::numeric_limits<double>::quiet_NaN();
   std::string failure;  ///< why there is none; empty: there is one
+  std::string note;     ///< what to know of it; empty: nothing
 };
 
 class Evaluation {

@@ -83,6 +83,12 @@ void add_environments(Planned& result, const Experiment& experiment, const Place
   memory.environments = states + assets;
   result.state += states;
   add_part(memory, "environments", states);
+  if (placement.device.is_cpu()) {
+    const int64_t held = experiment.run.env_count / placement.processes *
+                         int64_t(env.held_bytes(experiment.env_params()));
+    memory.beside += held;
+    add_part(memory, "simulators", held);
+  }
   if (placement.processes > 1 && placement.device.is_cpu()) {
     const int64_t shared =
         ProcessGroup::bytes(int(placement.processes), int(placement.here())) / placement.here();

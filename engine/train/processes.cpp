@@ -154,7 +154,9 @@ Placement share_of(const Experiment& experiment, const Placement& whole) {
                 ", got " + std::to_string(run.threads) + "; use " +
                 near_multiple(run.threads, here));
   if (!run.opponents.empty())
-    throw Error(several + ": a run that meets train.opponents is one process; leave either out");
+    throw Error(several +
+                ": a run that meets train.opponents is one process; leave it out, or meet none "
+                "(train.opponents=)");
   return part;
 }
 

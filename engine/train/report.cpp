@@ -14,7 +14,9 @@ namespace maglev {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr int64_t kRecent = 128;  // flushes whose returns are remembered
+// sums of returns that are remembered; each is of a flush, or of several with few episodes, so that
+// half of them are of as many episodes as a mean is over
+constexpr int64_t kRecent = 128;
 // parts of a copy: figures, totals, then the replay's counters and the finite flag where there are
 constexpr size_t kFigures = 0, kTotals = 1, kMore = 2;
 
@@ -152,15 +154,21 @@ void Report::pool_figures() {
 
 void Report::take_episodes(const EpisodeTotals& totals) {
   episodes_ += totals.episodes;
-  if (totals.episodes > 0) {
-    recent_[recent_next_ % kRecent][0] = totals.return_sum;
-    recent_[recent_next_ % kRecent][1] = double(totals.episodes);
-    ++recent_next_;
-  }
-  // back from the newest flush until there are enough
-  double sum = 0, count = 0;
+  const double enough = double(settled_episodes());
   auto recent = recent_.accessor<double, 2>();
-  for (int64_t i = 1; i <= std::min(recent_next_, kRecent) && count < kSettledEpisodes; ++i) {
+  if (totals.episodes > 0) {
+    const int64_t newest = (recent_next_ + kRecent - 1) % kRecent;
+    if (recent_next_ > 0 && recent[newest][1] < std::floor(enough / (kRecent / 2))) {
+      recent[newest][0] += totals.return_sum, recent[newest][1] += double(totals.episodes);
+    } else {
+      recent[recent_next_ % kRecent][0] = totals.return_sum;
+      recent[recent_next_ % kRecent][1] = double(totals.episodes);
+      ++recent_next_;
+    }
+  }
+  // back from the newest until there are enough
+  double sum = 0, count = 0;
+  for (int64_t i = 1; i <= std::min(recent_next_, kRecent) && count < enough; ++i) {
     const int64_t slot = (recent_next_ - i) % kRecent;
     sum += recent[slot][0], count += recent[slot][1];
   }
@@ -207,8 +215,12 @@ void Report::restart_clocks() {
   flushed_s_ = now_s;
 }
 
+int64_t Report::settled_episodes() const {
+  return std::max(kSettledEpisodes, from_.envs->count() * size_of(from_.group));
+}
+
 double Report::settled_return_mean() const {
-  return episodes_ >= kSettledEpisodes ? return_mean_ : kNan;
+  return episodes_ >= settled_episodes() ? return_mean_ : kNan;
 }
 
 double Report::seconds() const { return seconds_before_ + steady_s() - started_s_; }

@@ -69,10 +69,13 @@ class Report {
 
   /// Finished episodes so far, as of the last flush.
   int64_t episodes() const { return episodes_; }
-  /// Mean return over at least the last 100 finished episodes, or all where fewer have finished, as
-  /// of the last flush; NaN before the first.
+  /// Episodes a mean return is over: kSettledEpisodes, and as many as all processes have
+  /// environments. All begin together, and those that end first are the short ones.
+  int64_t settled_episodes() const;
+  /// Mean return over at least the last settled_episodes() finished episodes, or all where fewer
+  /// have finished, as of the last flush; NaN before the first.
   double return_mean() const { return return_mean_; }
-  /// The same; NaN before 100 have finished.
+  /// The same; NaN before as many have finished.
   double settled_return_mean() const;
   /// The first sign, in a row, that learning has diverged: which figure is not finite; empty: none.
   const std::string& divergence() const { return divergence_; }
@@ -116,7 +119,7 @@ class Report {
   int64_t flushed_step_ = 0;
   int64_t episodes_ = 0;
   double return_mean_ = std::numeric_limits<double>::quiet_NaN();
-  at::Tensor recent_;  ///< [flushes, 2] f64: return sum and episodes of the last ones, a ring
+  at::Tensor recent_;  ///< [kRecent, 2] f64: return sums and episodes of the last ones, a ring
   int64_t recent_next_ = 0;
   double seconds_before_ = 0;
   bool of_two_sessions_ = false;  ///< steps since the last flush were timed by two clocks

@@ -1,6 +1,7 @@
 #include "engine/train/report.h"
 
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "base/core/clock.h"
+#include "base/env/env_params.h"
 #include "engine/data/rollout.h"
 #include "tests/errors.h"
 
@@ -35,6 +37,35 @@ TEST(Report, a_number_that_is_not_finite_since_the_last_flush_is_told_before_any
   obs[3][2][1] = 0;
   finite.look(rollout.batch());
   EXPECT_EQ(error_of([&] { report.expect_finite(36); }), "at 36");
+}
+
+TEST(Report, a_mean_return_is_of_as_many_episodes_as_there_are_environments) {
+  constexpr int64_t N = 400;
+  ThreadPool pool(1);
+  const EnvEntry& env = find_env("cartpole");
+  const EnvParams params(env, {});
+  VecEnv envs(env, params.get(), N, /*seed=*/1, at::kCPU, pool);
+  Rollout rollout(envs.spec(), {.T = 1, .rows = N, .block_rows = N}, {}, at::kCPU);
+  FiniteCheck finite("cartpole", envs.spec(), 1, /*first_env=*/0, rollout.window(), at::kCPU,
+                     /*flagged=*/false);
+  Report report(at::kCPU);
+  report.watch({.envs = &envs, .finite = &finite});
+  EXPECT_EQ(report.settled_episodes(), N);
+  // pushed to one side all fall within ten steps or so, those that leaned there first
+  StepIo first = rollout.first_io(), io = rollout.io(0);
+  envs.reset(first);
+  rollout.batch().action.zero_();
+  bool between = false;
+  for (int64_t t = 0; t < 15; ++t) {
+    envs.step(io);
+    report.begin(t * N);
+    report.settle();
+    if (report.episodes() >= N) break;
+    between |= report.episodes() >= kSettledEpisodes;
+    EXPECT_TRUE(std::isnan(report.settled_return_mean()));
+  }
+  EXPECT_TRUE(between);
+  EXPECT_GT(report.settled_return_mean(), 8);
 }
 
 TEST(Report, a_warm_up_is_no_part_of_the_runs_seconds) {

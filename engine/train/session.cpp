@@ -38,6 +38,8 @@ namespace {
 
 // run.json is at most so old while rows of metrics come
 constexpr double kBetweenStatus_s = 10;
+// and where train.save_every says nothing the last save, if saving is no large part of the time
+constexpr double kSaveOverdue_s = 600;
 
 std::string figure_text(double x) { return printed("%.4g", x); }
 
@@ -193,6 +195,7 @@ MetricWriter Session::open(const RunRequest& request) {
                          name_of(placement.precision),
                .total_steps = options().steps,
                .seeding_steps = trainer_.report().progress().seeding_steps,
+               .settled_episodes = trainer_.report().settled_episodes(),
                .resumed_at = resumed_at_,
                .plays = options().dataset.empty(),
                .options_yaml = experiment.table().yaml(),
@@ -373,7 +376,14 @@ void Session::iterate() {
   // rows are shown after the save, so that a run which goes on from it flushes where an unbroken
   // one does
   const bool asked = SignalGuard::take_save();
-  if (over() || asked || evaluation_due() || trainer_.save_due()) save(/*must=*/over());
+  const bool due = over() || asked || evaluation_due() || trainer_.save_due();
+  if (due || save_overdue()) save(/*must=*/over(), /*between=*/!due);
+}
+
+bool Session::save_overdue() const {
+  // ten a run are too few of one that takes days; a save takes a fiftieth of the time at most
+  return options().save_every == 0 &&
+         steady_s() - saved_s_ >= std::max(kSaveOverdue_s, 50 * save_took_s_);
 }
 
 void Session::flush() {
@@ -505,7 +515,8 @@ void Session::take_verdict(bool wait) {
   if (!verdict) return;
   const std::string of = "the evaluation of step " + by_thousands(verdict->row.step);
   if (verdict->failure.empty()) {
-    say(of + ": mean return " + figure_text(verdict->return_mean));
+    say(of + ": mean return " + figure_text(verdict->return_mean) +
+        (verdict->note.empty() ? "" : "; " + verdict->note));
     writer_.push(verdict->row);
     // the row is there before the verdict is: a run that is killed in between evaluates again
     writer_.flush();
@@ -524,7 +535,7 @@ void Session::look_for_return() {
   // evaluations, where there are any, decide alone
   if (!evaluation_)
     reach(trainer_.report().settled_return_mean(),
-          "the mean of " + std::to_string(kSettledEpisodes) + " episodes");
+          "the mean of " + by_thousands(trainer_.report().settled_episodes()) + " episodes");
 }
 
 void Session::reach(double mean, const std::string& what) {
@@ -573,7 +584,7 @@ void Session::tell_what_never_came() {
   if (options().until_return < std::numeric_limits<double>::infinity() && !evaluation_ &&
       !std::isfinite(report.settled_return_mean()))
     warn("train.until_return was never asked: it is the mean of " +
-         std::to_string(kSettledEpisodes) +
+         by_thousands(report.settled_episodes()) +
          " episodes, and the run had fewer; train.eval_every judges checkpoints instead");
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/core/clock.h"
 #include "base/metrics/writer.h"
 #include "engine/host/cpu_cache.h"
 #include "engine/run/checkpoint_store.h"
@@ -68,7 +69,9 @@ class Session {
   std::string tell_out_of_memory(const c10::Error& error);
   void tell_episodes();
   /// `must`: it is the run's last, or its first.
-  void save(bool must);
+  /// `between`: because time has passed; the next one replaces it, and it is never the best, which
+  /// would be another one on another machine.
+  void save(bool must, bool between = false);
   /// What a checkpoint of this step says of itself.
   CheckpointIdentity identity_now() const;
   /// Returns its folder. What went wrong once it was there is left in `trouble`. Throws Error where
@@ -92,6 +95,8 @@ class Session {
   void look_for_return();
   /// Whether the checkpoint of this step is to be judged.
   bool evaluation_due() const;
+  /// Whether the last save is long ago, where train.save_every says nothing.
+  bool save_overdue() const;
   /// Hears of the evaluation that runs and begins the next; with `wait`, until none is left.
   void evaluate(bool wait);
   void take_verdict(bool wait);
@@ -119,7 +124,10 @@ class Session {
   std::unique_ptr<Evaluation> evaluation_;  ///< null: train.eval_every is 0
   std::vector<std::string> unjudged_;       ///< checkpoints to be judged, oldest first
   RunStatus status_;
-  double told_s_ = 0;           ///< by steady_s(), when run.json was written last
+  double told_s_ = 0;            ///< by steady_s(), when run.json was written last
+  double saved_s_ = steady_s();  ///< when a save was tried last
+  double save_took_s_ = 0;
+  std::string between_;         ///< the last checkpoint, where it was saved because time had passed
   std::string status_trouble_;  ///< why it could not be, as it was last said
   Hooks hooks_;
   std::optional<EpisodeLog> episodes_;       ///< where a hook asks for them

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -43,7 +44,7 @@ std::string Session::save_checkpoint(const CheckpointIdentity& identity, std::st
           trainer_.save_state(v);
           visited = true;
         },
-        &trouble);
+        &trouble, between_);
   } catch (const Error& e) {
     // processes of which one left a visit halfway are out of step
     if (trainer_.placement().group && !visited) throw ProcessGroup::Gone(e.what());
@@ -51,15 +52,17 @@ std::string Session::save_checkpoint(const CheckpointIdentity& identity, std::st
   }
 }
 
-void Session::save(bool must) {
+void Session::save(bool must, bool between) {
   const auto span = trace::stage("save");
   trace_.excuse();
   Timed timed(monitor_.beside().saving);
+  const double begin_s = steady_s();
   push(/*wait=*/true);
   writer_.flush();
   // a device has told nothing since the last flush
   trainer_.expect_sound();
-  const CheckpointIdentity identity = identity_now();
+  CheckpointIdentity identity = identity_now();
+  if (between) identity.return_mean = std::numeric_limits<double>::quiet_NaN();
   std::string path, trouble;
   const auto attempt = [&] {
     look_after_folder();
@@ -82,12 +85,14 @@ void Session::save(bool must) {
   }
   if (!path.empty()) {
     save_league(trouble);
+    between_ = between ? path : "";
     saved_step_ = trainer_.step();
     unsaved_ = false;
     say("checkpoint saved at step " + step + (trouble.empty() ? "" : "; then: " + trouble));
     // from here on it is judged, by this session or by one that resumes the run
     if (identity.evaluate) unjudged_.push_back(path);
   }
+  saved_s_ = steady_s(), save_took_s_ = saved_s_ - begin_s;
   tell_status();
 }
 

@@ -22,6 +22,8 @@ namespace maglev {
 namespace {
 
 constexpr int64_t kRowsPerRun = 2000, kLeastRows = 100;
+// however many steps a run has, a row is of no more than both of these
+constexpr int64_t kMostRowSteps = 10'000, kMostRowIterations = 100;
 // iterations before a capture: the first sets libraries up, the second shows what a warm one needs
 constexpr int64_t kBeforeCapture = 2;
 // what the first process of a run tells the others
@@ -547,11 +549,13 @@ bool Trainer::all_say(bool mine) {
 bool Trainer::flush_due() const {
   const int64_t since = steps_ - report_.flushed_step(), chosen = experiment_->run.log_every;
   if (chosen > 0) return since >= chosen;
-  if (since < std::max<int64_t>(1, experiment_->run.steps / kRowsPerRun)) return false;
+  // of a run that is to go on until somebody stops it there are rows too
+  const int64_t most = std::max(kMostRowSteps, kMostRowIterations * steps_per_iteration());
+  if (since < std::clamp<int64_t>(experiment_->run.steps / kRowsPerRun, 1, most)) return false;
   // with a replay most iterations of a short run make no update: a row of such says nothing of the
   // run's rate, and has no losses
   if (!plan_->replay || offline() || steps_ < plan_->replay->first_steps ||
-      since >= experiment_->run.steps / kLeastRows)
+      since >= std::min(experiment_->run.steps / kLeastRows, most))
     return true;
   return updates_due(*plan_->replay, steps_) > updates_due(*plan_->replay, report_.flushed_step());
 }

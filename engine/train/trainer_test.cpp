@@ -47,6 +47,19 @@ TEST(Trainer, blocks_that_run_ahead_collect_what_lockstep_collects_on_any_number
     }
 }
 
+TEST(Trainer, a_run_without_an_end_has_rows_too) {
+  claim_threads();
+  Experiment experiment("ppo", "cartpole");
+  for (const char* setting : {"train.steps=9e15", "env.count=16", "ppo.rollout=16", "ppo.epochs=1",
+                              "ppo.network.hidden=[8]"})
+    experiment.table().override_with(setting);
+  Trainer trainer(experiment, {.device = at::kCPU, .threads = 1});
+  int iterations = 0;
+  while (!trainer.flush_due() && iterations < 200) trainer.iterate(), ++iterations;
+  // 100 of 256 steps are more than 10,000
+  EXPECT_EQ(iterations, 100);
+}
+
 TEST(Trainer, names_the_first_number_that_is_not_finite) {
   claim_threads();
   Experiment experiment("ppo", "pendulum");

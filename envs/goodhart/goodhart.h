@@ -103,7 +103,7 @@ struct Goodhart {
       t.add("handhold_death", p.handhold_death, "shaped reward of death",
             {.min = -100, .max = 100});
       t.add("shaping_gamma", p.shaping_gamma,
-            "discount of the potential; a new run of ppo takes its own where nobody gives it",
+            "discount of the potential; a new run takes its algorithm's where nobody gives it",
             {.min = 0, .max = 1, .discount = true});
       t.add("shaping_scale", p.shaping_scale, "potential is scale / (distance to food + offset)",
             {.min = 0, .max = 100});

@@ -111,7 +111,7 @@ struct Kg {
             "the potential is this times the mean log-probability of the goal's ground atoms",
             {.min = 0, .max = 100});
       t.add("potential_gamma", p.potential_gamma,
-            "discount of the potential; a new run of ppo takes its own where nobody gives it",
+            "discount of the potential; a new run takes its algorithm's where nobody gives it",
             {.min = 0, .max = 1, .discount = true});
     }
 

@@ -129,6 +129,7 @@ py::dict eval_dict(const EvalResult& r) {
   d["seed"] = r.seed;
   d["envs"] = r.envs;
   d["episodes"] = r.episodes;
+  d["episodes_cut"] = r.cut;
   d["episodes_given_up"] = r.given_up;
   d["steps"] = r.steps;
   d["return_mean"] = r.return_mean;

@@ -551,6 +551,9 @@ TEST(View, a_resumed_run_keeps_its_history_and_its_best) {
   // a mean of fewer than a hundred episodes is luck
   EXPECT_EQ(view.best_return, 9);
   EXPECT_EQ(view.best_step, 200);
+  // with many rows those that ended first are the short ones
+  run.settled_episodes = 200;
+  EXPECT_EQ(View(run, 0).best_return, 7);
 }
 
 TEST(Console, the_summary_repeats_warnings_and_offers_only_what_there_is) {

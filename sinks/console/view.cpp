@@ -24,6 +24,7 @@ View::View(const RunInfo& run, double now_s)
       plays(run.plays),
       step(std::max<int64_t>(0, run.resumed_at)),
       steps_per_second(kNaN),
+      settled_episodes(run.settled_episodes),
       best_return(kNaN),
       evaluated(kNaN),
       best_evaluated(kNaN),
@@ -157,7 +158,7 @@ void View::line_told() {
 void View::remember(const PastRow& past) {
   if (!std::isfinite(past.return_mean)) return;
   // the mean of a few episodes is luck; checkpoints are compared from as many on, too
-  if (past.episodes >= kSettledEpisodes && !(best_return >= past.return_mean))
+  if (past.episodes >= settled_episodes && !(best_return >= past.return_mean))
     best_return = past.return_mean, best_step = past.step;
   history_sum_ += past.return_mean;
   if (++history_pending_ < history_stride_) return;

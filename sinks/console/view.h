@@ -18,13 +18,13 @@ struct View {
   int64_t resumed_at = -1;
   bool plays = true;
 
-  int64_t step = 0;         ///< as of the last row or tick
-  double elapsed_s = 0;     ///< since the run began, over resumes
-  double steps_per_second;  ///< smoothed over about ten seconds; NaN before the first figure
-  MetricRow row;            ///< the last one, see settle()
-  int64_t rows = 0;         ///< seen so far
-  double best_return;       ///< highest mean return of a row, over resumes; NaN before the first
-                            ///< kSettledEpisodes
+  int64_t step = 0;          ///< as of the last row or tick
+  double elapsed_s = 0;      ///< since the run began, over resumes
+  double steps_per_second;   ///< smoothed over about ten seconds; NaN before the first figure
+  MetricRow row;             ///< the last one, see settle()
+  int64_t rows = 0;          ///< seen so far
+  int64_t settled_episodes;  ///< that a mean return is over
+  double best_return;        ///< highest mean return of a row, over resumes; NaN before as many
   int64_t best_step = 0;
   std::vector<double> history;  ///< mean returns, evenly spaced, at most kHistory of them
   double evaluated;             ///< mean return of the last evaluation; NaN: none has ended

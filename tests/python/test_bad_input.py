@@ -175,6 +175,16 @@ def test_output_that_cannot_be_written_is_an_error(engine, home):
     assert "standard output cannot be written" in complaint(done)
 
 
+def test_a_home_that_is_none_is_said(engine, tmp_path):
+    done = engine("train", "ppo", "cartpole", *SMALL[1:], "--out", tmp_path / "run", env={"MAGLEV_HOME": str(tmp_path)})
+    assert done.returncode == 2 and f"[MAGLEV_HOME] {tmp_path} holds no configs/" in done.stderr
+    assert not (tmp_path / "run").exists()
+    done = engine(
+        "train", "ppo", "cartpole", *SMALL, "--bare", "--out", tmp_path / "run", env={"MAGLEV_HOME": str(tmp_path)}
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_is_printed_goes_into_no_file_of_a_run(engine, tmp_path):
     run = tmp_path / "run"
     words = ["jsonl,console" if word == "jsonl" else word for word in SMALL]

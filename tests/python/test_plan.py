@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import skip_without_library
 
 
 def planned(engine, *words):
@@ -230,3 +231,21 @@ def test_mistakes_are_one_line_each(engine):
         done = engine("plan", *words)
         assert done.returncode == 2 and said in done.stderr, done.stderr
         assert done.stderr.count("\n") == 1 and done.stdout == ""
+
+
+def test_simulators_of_mujoco_count(engine, tmp_path):
+    settings = ["--bare", "ppo.rollout=2", "ppo.minibatch=400", "threads=1", "train.monitor_every=0.2"]
+    skip_without_library(engine("plan", "ppo", "dmc_walker", *settings))
+    held = {}
+    for count in (200, 3000):
+        words = [*settings, f"env.count={count}"]
+        _, plan = planned(engine, "ppo", "dmc_walker", *words)
+        run = tmp_path / str(count)
+        done = engine("train", "ppo", "dmc_walker", *words, f"train.steps={4 * count}", "--out", run)
+        assert done.returncode == 0, done.stderr
+        rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        process = max(row["memory/process_mib"] for row in rows if row.get("memory/process_mib")) * 2**20
+        held[count] = (plan["parts"]["simulators"], process)
+    # of the planned part the process holds so much more with more of them
+    planned_more, more = (held[3000][i] - held[200][i] for i in (0, 1))
+    assert 0.8 * planned_more < more < 1.5 * planned_more + 50e6, held

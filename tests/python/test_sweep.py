@@ -402,6 +402,13 @@ def test_another_sweep_is_not_mixed_in(swept, engine):
     assert done.returncode == 2 and "another ppo.gamma: " in done.stderr, done.stderr
 
 
+def test_a_folder_of_something_else_is_left_as_it_is(engine, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    done = engine("sweep", "ppo", "cartpole", "--space", "ppo.lr", "--trials", 2, "--out", tmp_path)
+    assert done.returncode == 2 and "holds no sweep, and is not empty" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
 def test_a_folder_that_is_no_trial_is_named(engine, tmp_path):
     folder = tmp_path / "s"
     command = words(folder, "--trials", 1, "--parallel", 1)

@@ -66,7 +66,7 @@ Grammar grammar() {
   return {.flags =
               {{"--episodes", "N",
                 "episodes, each environment's first ones (default 100); one that does not end is "
-                "given up after 100,000 steps"},
+                "cut after 100,000 steps"},
                {"--steps", "N", "run this many environment steps instead of counting episodes"},
                {"--envs", "N", "environments at once (default: one an episode, at most 256)"},
                {"--seed", "S", "seed of the evaluation's environments and draws (default 1000003)"},
@@ -121,6 +121,7 @@ nlohmann::json to_json(const EvalResult& r, const std::string& actions) {
           {"seed", r.seed},
           {"envs", r.envs},
           {"episodes", r.episodes},
+          {"episodes_cut", r.cut},
           {"episodes_given_up", r.given_up},
           {"steps", r.steps},
           {"return_mean", finite_or_null(r.return_mean)},
@@ -199,7 +200,7 @@ std::vector<std::unique_ptr<Player>> rivals_of(const Arguments& arguments, const
 struct EvalResults {
   Table table;  ///< for people
   nlohmann::json rows = nlohmann::json::array();
-  int64_t given_up = 0;  ///< episodes that were to count and did not end
+  int64_t cut = 0, given_up = 0;  ///< as EvalResult has them
 };
 
 /// Judges each of them, in games of two against each rival that the command line says.
@@ -224,7 +225,7 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
       options.against = rival;
       const auto span = maglev::trace::stage("judge");
       const EvalResult r = evaluate(*one.player, game, options);
-      results.given_up += r.given_up;
+      results.cut += r.cut, results.given_up += r.given_up;
       nlohmann::json& row = results.rows.emplace_back(to_json(r, one.actions));
       std::vector<std::string> cells{one.actions};
       if (one.temperature != 1) {
@@ -282,11 +283,15 @@ void add_settings(nlohmann::json& report, std::vector<std::string> settings) {
 void show(const std::string& what, const EvalResults& results, const EvalOptions& options) {
   std::printf("%s\n", what.c_str());
   print(results.table.text(probe_terminal(STDOUT_FILENO)));
+  if (results.cut > 0)
+    std::printf("%s had not ended after %ld steps and %s came\n",
+                counted(results.cut, "episode").c_str(), long(options.longest_episode),
+                results.cut == 1 ? "counts as far as it" : "count as far as they");
   if (results.given_up > 0)
-    std::printf(
-        "%s had not ended after %ld steps and %s not count; --steps N judges by steps instead\n",
-        counted(results.given_up, "episode").c_str(), long(options.longest_episode),
-        results.given_up == 1 ? "does" : "do");
+    std::printf("%s had not ended, or not begun, by then and %s not count\n",
+                counted(results.given_up, "episode").c_str(),
+                results.given_up == 1 ? "does" : "do");
+  if (results.cut + results.given_up > 0) std::printf("--steps N judges by steps instead\n");
 }
 
 /// Whether the folder takes what was found out about its run, beside what was found out before.

@@ -13,6 +13,7 @@
 #include "base/core/find.h"
 #include "base/core/printed.h"
 #include "base/core/words.h"
+#include "engine/run/run_dir.h"
 #include "engine/run/several_runs.h"
 #include "verbs/json_number.h"
 #include "verbs/sweep/optuna.h"
@@ -24,6 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxBytes = size_t(16) << 20;
+constexpr const char* kBoardLock = "/sweep.lock";
 constexpr auto kLockPoll = std::chrono::milliseconds(20);
 
 double real(const Json& json) { return json.is_null() ? NAN : json.get<double>(); }
@@ -154,9 +156,16 @@ std::vector<search::SearchTrial> plain(const std::vector<BoardTrial>& trials) {
 
 Board::Board(SweepRequest request, std::string folder)
     : request_(std::move(request)), folder_(std::move(folder)) {
+  const std::string path = folder_ + "/sweep.json";
+  const Error other_things("[" + folder_ +
+                           "] holds no sweep, and is not empty; take another --out");
+  expect_own_name(folder_);
+  // nothing is left in a folder of something else. Who begins a sweep there has the lock first
+  if (path_exists(folder_) && !list_dir(folder_).empty() && !path_exists(folder_ + kBoardLock) &&
+      !path_exists(path))
+    throw other_things;
   make_dirs(folder_);
   const FileLock lock = wait_for_lock();
-  const std::string path = folder_ + "/sweep.json";
   const Json identity = identity_of(request_);
   if (path_exists(path)) {
     const Json there = read_json(path, "take another --out");
@@ -171,8 +180,7 @@ Board::Board(SweepRequest request, std::string folder)
                   "; ask for the same again, or take another --out");
     return;
   }
-  if (const auto names = list_dir(folder_); names.size() > 1)
-    throw Error("[" + folder_ + "] holds no sweep, and is not empty; take another --out");
+  if (list_dir(folder_).size() > 1) throw other_things;
   make_dirs(folder_ + "/trials");
   write_atomic(folder_ + "/settings.yaml", request_.settings);
   write_atomic(path, identity.dump(1) + "\n");
@@ -184,7 +192,7 @@ std::string Board::folder_of(int64_t number) const {
 
 // others hold it for a moment
 FileLock Board::wait_for_lock() const {
-  const std::string path = folder_ + "/sweep.lock";
+  const std::string path = folder_ + kBoardLock;
   for (;;) {
     while (FileLock::held(path)) std::this_thread::sleep_for(kLockPoll);
     try {

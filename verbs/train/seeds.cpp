@@ -335,7 +335,9 @@ class Group {
   std::string write_json() const {
     Json json{{"algorithm", algo_},
               {"environment", env_},
-              {"return", "mean over at least the last 100 episodes of training"},
+              {"return",
+               "mean over at least the last 100 episodes of training, and as many as there are "
+               "environments"},
               {"evaluation", "mean return of the last evaluation beside training"},
               {"seeds", Json::array()}};
     for (const Member& member : members_)
@@ -412,6 +414,7 @@ class Group {
 
 std::string new_folder(const Experiment& experiment, const std::string& out) {
   if (!out.empty()) {
+    expect_own_name(out);
     make_dirs(out);
     // what begins such a folder is no reason against it: nothing was trained yet
     const auto is_beginning = [](const std::string& name) {
