@@ -22,7 +22,7 @@ namespace maglev {
 namespace {
 
 constexpr int64_t kRowsPerRun = 2000, kLeastRows = 100;
-// however many steps a run has, a row is of no more than both of these
+// however many steps a run has, a row is of no more than these, whichever is more steps
 constexpr int64_t kMostRowSteps = 10'000, kMostRowIterations = 100;
 // iterations before a capture: the first sets libraries up, the second shows what a warm one needs
 constexpr int64_t kBeforeCapture = 2;
