@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
 #include "base/core/hash.h"
-#include "base/core/printed.h"
 #include "base/env/check_spec.h"
 #include "base/env/totals.h"
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
-#include "engine/host/system.h"
 
 namespace maglev {
 namespace {
@@ -23,25 +20,6 @@ void for_blocks(ThreadPool& pool, const EnvEntry& entry, int64_t N, const Work& 
   const int64_t block = entry.at_once;
   pool.run((N + block - 1) / block,
            [&](int64_t i) { work(i * block, std::min(N, (i + 1) * block)); });
-}
-
-// Environments and one time step of what they show must fit into the memory there is, whoever else
-// holds some of it. Only asked where it is much.
-void expect_room(const EnvEntry& entry, const void* params, const EnvSpec& spec, int64_t N,
-                 at::Device device) {
-  constexpr double kMuch = double(1 << 30);
-  if (device.is_cuda()) return;
-  double each = double(entry.slot_bytes(params)) + double(entry.held_bytes(params));
-  for (const auto& column : spec.observations)
-    each += double(spec.agents) * double(column.row_bytes());
-  if (double(N) * each < kMuch) return;
-  const Memory memory = probe_system(".").memory;
-  const int64_t there = memory.limit > 0 ? std::min(memory.limit, memory.total) : memory.total;
-  if (there == 0 || double(N) * each <= double(there)) return;
-  constexpr double kMost = double(std::numeric_limits<int64_t>::max() / 2);
-  throw Error("[env] " + by_thousands(N) + " environments at once take " +
-              bytes_text(int64_t(std::min(double(N) * each, kMost))) + ", and " +
-              bytes_text(there) + " of memory are there; take fewer");
 }
 
 }  // namespace
@@ -75,7 +53,6 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   spec_ = entry.spec(params);
   view_ = entry.view(params);
   check_spec(spec_, entry.name);
-  expect_room(entry, params, spec_, N, device);
   learners_ = learners ? learners : spec_.agents;
   MAGLEV_ASSERT(
       learners_ <= spec_.agents && (!learners || spec_.action.dims() <= kMaxSplitActionDims),

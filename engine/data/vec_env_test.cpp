@@ -103,20 +103,6 @@ TEST(VecEnv, a_state_of_other_assets_is_refused) {
   EXPECT_TRUE(contains(error, "[env] maze has other assets than the run was saved with")) << error;
 }
 
-TEST(VecEnv, more_than_memory_holds_is_refused_before_it_is_taken) {
-  const EnvEntry& entry = find_env("cartpole");
-  std::vector<std::max_align_t> params(entry.params_bytes / sizeof(std::max_align_t) + 1);
-  entry.make_params(params.data());
-  ThreadPool pool(1);
-  for (int64_t count : {int64_t(1) << 42, int64_t(1) << 62}) {
-    const std::string error =
-        error_of([&] { VecEnv(entry, params.data(), count, 7, at::kCPU, pool); });
-    EXPECT_TRUE(contains(error, "environments at once take ") &&
-                contains(error, " of memory are there; take fewer"))
-        << error;
-  }
-}
-
 TEST(VecEnv, a_forged_slot_is_refused) {
   struct Case {
     const char* env;

@@ -17,6 +17,7 @@
 #include "engine/data/vec_env.h"
 #include "engine/device/host_copy.h"
 #include "engine/device/repeated_stage.h"
+#include "engine/play/env_room.h"
 #include "engine/play/rivals.h"
 
 namespace maglev {
@@ -204,6 +205,7 @@ EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options
   if (options.steps == 0 && options.episodes < 1)
     throw Error("[eval] needs at least 1 episode or 1 step, got " +
                 std::to_string(options.episodes));
+  expect_env_room(game.env, game.params, N, device);
   VecEnv envs(game.env, game.params, N, options.seed, device, game.pool,
               /*first_env=*/0, /*learners=*/options.against ? 1 : 0);
   const EnvSpec& spec = envs.spec();

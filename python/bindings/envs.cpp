@@ -8,6 +8,7 @@
 #include "base/core/error.h"
 #include "base/core/printed.h"
 #include "base/picture/canvas.h"
+#include "engine/play/env_room.h"
 
 namespace maglev::python {
 
@@ -136,6 +137,7 @@ Envs::Envs(const EnvsRequest& request)
     throw Error("[make] " + request.name + " counts no events; leave events out");
   const c10::InferenceMode ordinary(false);
   const c10::OptionalDeviceGuard guard(placement_.device);
+  expect_env_room(entry(), params_.get(), count_, placement_.device);
   envs_ = std::make_unique<VecEnv>(entry(), params_.get(), count_, request.seed, placement_.device,
                                    pool_);
   encoder_ = std::make_unique<ObsEncoder>(spec(), /*normalize=*/false);
