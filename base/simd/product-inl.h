@@ -240,7 +240,7 @@ HWY_INLINE void transpose(const float* x, int64_t in, int64_t stride, int64_t ro
       store_blocks(d, hn::BitCast(d, hn::InterleaveUpper(pairs, e, f)), block + 3 * width, width);
     }
 #endif
-  for (; k < in; ++k)
+  for (int64_t left = HWY_TARGET == HWY_SCALAR ? in : in % 4; left > 0; --left, ++k)
     for (int64_t r = 0; r < rows; ++r) to[r * width + k] = x[k * stride + r];
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/simd/order-inl.h"
 #include "base/simd/pairs-inl.h"
+#include "base/simd/product-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace maglev {
@@ -128,43 +129,50 @@ void to_pairs(const float* x, int64_t features, int64_t stride, int64_t rows, ui
     }
 }
 
-// words of one input after another: a row of a block at a time
-void pack_straight(const DensePackBf16& a) {
-  const int64_t words = (a.in + 1) / 2, blocks = whole_pair_blocks(words);
-  for (int64_t o = 0; o < whole_pair_blocks(a.out); ++o) {
-    const float* w = a.weight + o * a.out_step;
-    for (int64_t j = 0; j < blocks; j += kPairBlock) {
-      uint32_t* to = a.packed + pair_place(o, a.first + j, a.pairs);
-      int64_t k = 0;
+// words j to j + kPairBlock of output o: a row of a block
+HWY_INLINE void pack_row(const DensePackBf16& a, int64_t o, int64_t j) {
+  const float* w = a.weight + o * a.out_step;
+  uint32_t* to = a.packed + pair_place(o, a.first + j, a.pairs);
+  int64_t k = 0;
 #if HWY_TARGET != HWY_SCALAR
-      const hn::CappedTag<float, 16> d;
-      const hn::RebindToUnsigned<decltype(d)> bits;
-      const int64_t lanes = int64_t(hn::Lanes(d));
-      if (o < a.out && 2 * (j + kPairBlock) <= a.in)
-        for (; k < kPairBlock; k += lanes) {
-          const float* from = w + 2 * (j + k);
-          const auto low = hn::LoadU(d, from), high = hn::LoadU(d, from + lanes);
-          hn::Store(bfloat16_neighbours(d, low, high), bits, to + k);
-        }
-#endif
-      // zeros where there is no output or input
-      for (; k < kPairBlock; ++k) {
-        const auto half = [&](int64_t i) {
-          return o < a.out && i < a.in ? uint32_t(bfloat16_bits(w[i])) : 0u;
-        };
-        to[k] = half(2 * (j + k)) | half(2 * (j + k) + 1) << 16;
-      }
+  const hn::CappedTag<float, 16> d;
+  const hn::RebindToUnsigned<decltype(d)> bits;
+  const int64_t lanes = int64_t(hn::Lanes(d));
+  if (o < a.out && 2 * (j + kPairBlock) <= a.in)
+    for (; k < kPairBlock; k += lanes) {
+      const float* from = w + 2 * (j + k);
+      const auto low = hn::LoadU(d, from), high = hn::LoadU(d, from + lanes);
+      hn::Store(bfloat16_neighbours(d, low, high), bits, to + k);
     }
+#endif
+  // zeros where there is no output or input
+  for (; k < kPairBlock; ++k) {
+    const auto half = [&](int64_t i) {
+      return o < a.out && i < a.in ? uint32_t(bfloat16_bits(w[i])) : 0u;
+    };
+    to[k] = half(2 * (j + k)) | half(2 * (j + k) + 1) << 16;
   }
+}
+
+// inputs side by side: a block after another, while the rows of the next ones below are fetched
+void pack_straight(const DensePackBf16& a) {
+  const int64_t words = whole_pair_blocks((a.in + 1) / 2), rows = whole_pair_blocks(a.out);
+  for (int64_t block = 0; block < rows; block += kPairBlock)
+    for (int64_t j = 0; j < words; j += kPairBlock)
+      for (int64_t o = block; o < block + kPairBlock; ++o) {
+        if (o + kPairBlock < a.out)
+          for (int64_t line = 0; line < 2 * kPairBlock; line += kPairBlock)
+            hwy::Prefetch(a.weight + (o + kPairBlock) * a.out_step + 2 * j + line);
+        pack_row(a, o, j);
+      }
 }
 
 // the transpose: neighbours along the depth lie a row of weights apart
 void pack_across(const DensePackBf16& a) {
   const int64_t words = (a.in + 1) / 2;
   const hn::CappedTag<float, 16> d;
-  const hn::RebindToUnsigned<decltype(d)> bits;
-  // words of a block as they are made, one of 16 outputs after another
-  HWY_ALIGN uint32_t made[kPairBlock * kPairBlock];
+  // words of a block as they are made, one of 16 outputs after another; moved as if they were f32
+  HWY_ALIGN float made[kPairBlock * kPairBlock];
   HWY_ALIGN float rows[2][kPairBlock];
   for (int64_t o = 0; o < a.out; o += kPairBlock) {
     const int64_t outputs = std::min(kPairBlock, a.out - o);
@@ -180,14 +188,14 @@ void pack_across(const DensePackBf16& a) {
             rows[half][n] = i < a.in && n < outputs ? pair[half][n] : 0.f;
           pair[half] = rows[half];
         }
-        for (int64_t n = 0; n < kPairBlock; n += int64_t(hn::Lanes(d)))
-          hn::Store(bfloat16_pair(d, hn::LoadU(d, pair[0] + n), hn::LoadU(d, pair[1] + n)), bits,
-                    made + k * kPairBlock + n);
+        for (int64_t n = 0; n < kPairBlock; n += int64_t(hn::Lanes(d))) {
+          const auto word = bfloat16_pair(d, hn::LoadU(d, pair[0] + n), hn::LoadU(d, pair[1] + n));
+          hn::Store(hn::BitCast(d, word), d, made + k * kPairBlock + n);
+        }
       }
-      // half a cycle a weight
-      uint32_t* to = a.packed + pair_place(o, a.first + j, a.pairs);
-      for (int64_t n = 0; n < kPairBlock; ++n)
-        for (int64_t k = 0; k < kPairBlock; ++k) to[n * kPairBlock + k] = made[k * kPairBlock + n];
+      transpose(made, kPairBlock, kPairBlock, kPairBlock,
+                reinterpret_cast<float*>(a.packed + pair_place(o, a.first + j, a.pairs)),
+                kPairBlock);
     }
   }
 }
