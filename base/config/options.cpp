@@ -267,10 +267,12 @@ std::string Field::plain() const {
 }
 
 void Field::set(std::string_view text, std::string_view where) {
-  auto check_range = [&](double value, const std::string& of = "") {
-    if (value >= rule.min && value <= rule.max) return;
+  const auto within = [&](const std::string& before) {
     const std::string range = range_text(rule);
-    reject(where, name, of + (range.starts_with('[') ? "in " : "") + range, text);
+    return range.empty() ? "" : before + (range.starts_with('[') ? "in " : "") + range;
+  };
+  auto check_range = [&](double value, const std::string& of = "") {
+    if (value < rule.min || value > rule.max) reject(where, name, within(of), text);
   };
   std::visit(overloaded{[&](bool* m) {
                           const auto value = parse_bool(text);
@@ -315,7 +317,7 @@ void Field::set(std::string_view text, std::string_view where) {
                           T value = 0;
                           if constexpr (std::is_integral_v<T>) {
                             if (!parse_integer(std::string(text), value))
-                              reject(where, name, "a whole number", text);
+                              reject(where, name, "a whole number" + within(" "), text);
                           } else {
                             if (!parse_real(text, value)) reject(where, name, "a number", text);
                           }

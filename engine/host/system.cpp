@@ -196,6 +196,8 @@ int64_t Memory::left() const {
   return limit > 0 ? std::min(available, std::max<int64_t>(0, limit - limit_used)) : available;
 }
 
+int64_t Memory::most() const { return limit > 0 ? std::min(limit, total) : total; }
+
 System probe_system(const std::string& path, const std::string& root,
                     const GpuLibraries& libraries) {
   System system;

@@ -44,8 +44,10 @@ struct Memory {
   std::string huge_pages;
   /// What `ulimit -v` leaves this process, whatever the machine has; 0: no limit.
   int64_t address_space = 0;
-  /// What processes of this machine and group can still take.
+  /// What processes of this machine and group can still take, and all that they could ever have; 0:
+  /// unknown.
   int64_t left() const;
+  int64_t most() const;
 };
 
 struct Disk {

@@ -20,8 +20,7 @@ void expect_env_room(const EnvEntry& entry, const void* params, int64_t N, at::D
   // as a real number, for it may be more than any integer
   const double bytes = double(N) * each;
   if (bytes < kMuch) return;
-  const Memory memory = probe_system(".").memory;
-  const int64_t there = memory.limit > 0 ? std::min(memory.limit, memory.total) : memory.total;
+  const int64_t there = probe_system(".").memory.most();
   if (there == 0 || bytes <= double(there)) return;
   constexpr double kMost = double(std::numeric_limits<int64_t>::max() / 2);
   throw Error("[env] " + by_thousands(N) + " environments at once take " +

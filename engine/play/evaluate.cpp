@@ -11,6 +11,7 @@
 #include <ATen/ATen.h>
 
 #include "base/core/error.h"
+#include "base/core/printed.h"
 #include "base/env/entry.h"
 #include "base/trace/span.h"
 #include "engine/data/rollout.h"
@@ -195,6 +196,19 @@ class EpisodeTally {
 };
 
 }  // namespace
+
+std::string unended_note(int64_t cut, int64_t given_up, int64_t longest_episode) {
+  const std::string steps = " after " + by_thousands(longest_episode) + " steps and ";
+  std::string note;
+  if (cut > 0)
+    note = counted(cut, "episode") + " had not ended" + steps +
+           (cut == 1 ? "counts as far as it came" : "count as far as they came");
+  if (given_up > 0)
+    note += (note.empty() ? "" : "; ") + counted(given_up, "episode") +
+            " had not ended, or not begun," + steps + (given_up == 1 ? "does" : "do") +
+            " not count";
+  return note;
+}
 
 EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options) {
   const at::Device device = game.placement.device;

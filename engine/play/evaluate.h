@@ -60,6 +60,10 @@ struct EvalResult {
   double seconds = 0;
 };
 
+/// What became of episodes that did not end, for people: "2 episodes had not ended after 100,000
+/// steps and count as far as they came". Empty where there were none.
+std::string unended_note(int64_t cut, int64_t given_up, int64_t longest_episode);
+
 /// Evaluates `player` in `game`, where it plays all agents unless another one does. Throws Error on
 /// options that contradict each other. The same to the bit for any number of threads.
 EvalResult evaluate(Player& player, const Game& game, const EvalOptions& options);

@@ -38,6 +38,15 @@ TEST(Evaluate, an_episode_that_never_ends_counts_as_far_as_it_came) {
   EXPECT_EQ(r.returns, ends.returns);
 }
 
+TEST(Evaluate, what_became_of_episodes_that_did_not_end_is_one_sentence) {
+  EXPECT_EQ(unended_note(0, 0, 100'000), "");
+  EXPECT_EQ(unended_note(1, 0, 100'000),
+            "1 episode had not ended after 100,000 steps and counts as far as it came");
+  EXPECT_EQ(unended_note(3, 2, 20),
+            "3 episodes had not ended after 20 steps and count as far as they came; 2 episodes had "
+            "not ended, or not begun, after 20 steps and do not count");
+}
+
 TEST(Evaluate, episodes_within_the_limit_all_count) {
   const EvalResult r =
       judged({"env.max_steps=20"}, {.episodes = 7, .envs = 3, .longest_episode = 20});

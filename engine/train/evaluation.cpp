@@ -6,7 +6,6 @@
 
 #include "base/core/clock.h"
 #include "base/core/error.h"
-#include "base/core/printed.h"
 #include "base/core/split.h"
 #include "base/trace/span.h"
 #include "engine/device/device.h"
@@ -182,13 +181,7 @@ void Evaluation::judge() {
   for (const EventShare& share : game.spec.shares)
     values.emplace_back("eval/" + share.name, share_of(share, totals));
   values.emplace_back("time/evaluation_s", steady_s() - begin_s);
-  if (cut > 0)
-    verdict_.note = counted(cut, "episode") + " had not ended after " +
-                    by_thousands(kMostEpisodeSteps) + " steps and " +
-                    (cut == 1 ? "counts as far as it" : "count as far as they") + " came";
-  if (given_up > 0)
-    verdict_.note += std::string(cut > 0 ? "; " : "") + counted(given_up, "episode") +
-                     " that were to follow do not count";
+  verdict_.note = unended_note(cut, given_up, kMostEpisodeSteps);
   if (stop_) verdict_.failure = "it was stopped";
   else if (std::isnan(verdict_.return_mean))
     verdict_.failure = "no episode ended within " + std::to_string(kMostEpisodeSteps) + " steps";

@@ -317,10 +317,9 @@ CheckpointIdentity restored(Trainer& trainer, const VerifiedCheckpoint& checkpoi
       throw Error(
           "[train] " + why +
           "; leave it out, or begin a new run from these networks with train.init_from=" + folder);
-    throw Error(std::string(e.what()) + "; what was changed (" + joined(kept, "; ") +
-                ") may make another run: leave it out, or begin a new one from these networks "
-                "with train.init_from=" +
-                folder);
+    throw Error("[" + folder + "] cannot go on with what was changed (" + joined(kept, "; ") +
+                "): leave it out, or begin a new run from these networks with train.init_from=" +
+                folder + ". What it met: " + e.what());
   }
 }
 

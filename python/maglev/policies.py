@@ -119,7 +119,10 @@ class Policy:
     def _rows(
         self, columns: list[torch.Tensor], mask: Numbers | None, is_first: Numbers | None
     ) -> tuple[list[torch.Tensor], torch.Tensor | None, torch.Tensor | None, bool]:
-        """All with a first size of rows, and whether they had none."""
+        """All with a first size of rows, and whether they had none. Refuses what is no number, which no network bears."""
+        for column, shown in zip(self.spec.observations, columns):
+            if shown.is_floating_point() and not shown.is_cuda and bool(shown.isnan().any()):
+                raise _engine.Error(f"[obs] {column.name} holds NaN where numbers are expected")
         single = columns[0].dim() == len(self.spec.observations[0].shape)
         allowed = None if mask is None else tensor_of(mask, '[act] info["mask"]')
         first = None if is_first is None else tensor_of(is_first, '[act] info["is_first"]')

@@ -213,6 +213,11 @@ def test_episodes_and_steps_are_not_both_given(run, engine):
     assert done.returncode == 2 and "--episodes and --steps" in done.stderr
 
 
+def test_steps_in_which_no_episode_ends_are_told(run, engine):
+    done = engine("eval", run, "--envs", 2, "--steps", 10)
+    assert done.returncode == 0 and "no episode ended within these steps: take more" in done.stdout, done.stdout
+
+
 def test_a_checkpoint_of_a_past_self_holds_no_optimiser(run):
     manifest = json.loads(next(run.glob("checkpoints/step_*/manifest.json")).read_text())
     names = list(manifest["tensors"])

@@ -821,6 +821,8 @@ def test_one_observation_is_one_action(cart):
     assert policy.act(rows[0]) == many[0] and policy.act(rows[0].numpy()) == many[0]
     with pytest.raises(maglev.Error, match=r"vector must have shape \[rows, 4\], got \[rows, 3\]"):
         policy.act(torch.zeros(1, 3))
+    with pytest.raises(maglev.Error, match=r"\[obs\] vector holds NaN where numbers are expected"):
+        policy.act(torch.tensor([[0, 0, float("nan"), 0]]))
 
 
 @pytest.fixture(scope="module")

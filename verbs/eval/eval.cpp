@@ -201,6 +201,7 @@ struct EvalResults {
   Table table;  ///< for people
   nlohmann::json rows = nlohmann::json::array();
   int64_t cut = 0, given_up = 0;  ///< as EvalResult has them
+  bool none_ended = false;        ///< of somebody, in a run of steps
 };
 
 /// Judges each of them, in games of two against each rival that the command line says.
@@ -226,6 +227,7 @@ EvalResults judge(const std::vector<Judged>& all, const Game& game, const EvalRe
       const auto span = maglev::trace::stage("judge");
       const EvalResult r = evaluate(*one.player, game, options);
       results.cut += r.cut, results.given_up += r.given_up;
+      results.none_ended |= options.steps > 0 && r.episodes == 0;
       nlohmann::json& row = results.rows.emplace_back(to_json(r, one.actions));
       std::vector<std::string> cells{one.actions};
       if (one.temperature != 1) {
@@ -283,15 +285,10 @@ void add_settings(nlohmann::json& report, std::vector<std::string> settings) {
 void show(const std::string& what, const EvalResults& results, const EvalOptions& options) {
   std::printf("%s\n", what.c_str());
   print(results.table.text(probe_terminal(STDOUT_FILENO)));
-  if (results.cut > 0)
-    std::printf("%s had not ended after %ld steps and %s came\n",
-                counted(results.cut, "episode").c_str(), long(options.longest_episode),
-                results.cut == 1 ? "counts as far as it" : "count as far as they");
-  if (results.given_up > 0)
-    std::printf("%s had not ended, or not begun, by then and %s not count\n",
-                counted(results.given_up, "episode").c_str(),
-                results.given_up == 1 ? "does" : "do");
-  if (results.cut + results.given_up > 0) std::printf("--steps N judges by steps instead\n");
+  const std::string note = unended_note(results.cut, results.given_up, options.longest_episode);
+  if (!note.empty()) std::printf("%s; --steps N judges by steps instead\n", note.c_str());
+  if (results.none_ended)
+    std::printf("no episode ended within these steps: take more, or --episodes N\n");
 }
 
 /// Whether the folder takes what was found out about its run, beside what was found out before.

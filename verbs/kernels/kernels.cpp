@@ -51,6 +51,9 @@ int run(const std::vector<std::string>& words) {
   const std::string what = given.empty() ? "list" : given[0];
   if (what == "list") {
     if (given.size() == 2) throw Error("[kernels] list takes no kernel, got '" + given[1] + "'");
+    if (arguments.has("--device"))
+      throw Error(
+          "[kernels] --device is of test, grad and bench; list says what each is built for");
     list();
     return 0;
   }
