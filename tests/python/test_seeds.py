@@ -231,6 +231,25 @@ def test_seeds_train_longer_and_end_as_if_they_had_begun_so(engine, tmp_path):
     assert "train.steps=3200\n" in given and given.endswith("# resumed at 3200 steps each, with:\ntrain.steps=4800\n")
 
 
+@pytest.mark.parametrize("how", ["--resume", "--continue"])
+def test_seeds_are_added_and_are_those_that_had_begun_so(how, engine, tmp_path):
+    few, many = tmp_path / "few", tmp_path / "many"
+    words = ["train", "ppo", "cartpole", *SMALL, "seed=4", "--out"]
+    assert engine(*words, few, "--seeds", 1).returncode == 0
+    assert engine(*words, many, "--seeds", 3).returncode == 0
+    before = (few / "seed-4" / "metrics.jsonl").stat().st_mtime_ns
+    done = engine(*(["train", "--resume", few] if how == "--resume" else [*words, few, "--continue"]), "--seeds", 3)
+    assert done.returncode == 0, done.stderr
+    # the first is as it was, the others as if they had been asked for at once
+    assert (few / "seed-4" / "metrics.jsonl").stat().st_mtime_ns == before
+    results = [json.loads((folder / "seeds.json").read_text()) for folder in (few, many)]
+    assert [row["seed"] for row in results[0]["seeds"]] == [4, 5, 6]
+    assert [row["return"] for row in results[0]["seeds"]] == [row["return"] for row in results[1]["seeds"]]
+    assert results[0]["mean"] == results[1]["mean"]
+    fewer = engine("train", "--resume", few, "--seeds", 2)
+    assert fewer.returncode == 2 and "holds 3 seeds; --seeds=2 cannot take any away" in fewer.stderr, fewer.stderr
+
+
 def test_seeds_that_were_stopped_as_they_were_to_train_longer_still_do(engine, tmp_path):
     folder = tmp_path / "group"
     assert engine("train", "ppo", "cartpole", *SMALL, "--seeds", "2", "--out", folder).returncode == 0

@@ -99,6 +99,8 @@ Request request_of(const Arguments& arguments) {
       std::ranges::any_of(env_table(), [&](const EnvEntry& e) { return words[0] == e.name; });
   std::transform(words.begin() + named, words.end(), words.begin() + named, player_named);
   const std::string& first = words[0];
+  if (named && is_run(first))
+    print_notes({first + " is the environment; the run in the folder of that name is ./" + first});
   const auto run = named ? std::nullopt : run_named(first);
   if (run) {
     const auto trained = experiment_of(run->folder);

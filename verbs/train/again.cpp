@@ -43,17 +43,19 @@ void expect_same(const std::string& folder, const std::string& algo, const std::
 
 RunOutcome go_on_with_seeds(const Experiment& experiment, std::optional<int64_t> seeds,
                             const RunRequest& request) {
+  if (!seeds)
+    throw Error("[" + request.out + "] holds several seeds: give --seeds as before, or more");
   const std::string& folder = request.out;
   const SeedsGroup there = seeds_group(folder);
   expect_same(folder, there.algo, there.env, experiment);
   const auto changes = changes_since(folder, request.given);
   const auto other = std::ranges::find_if_not(changes, for_seeds);
-  if (seeds != there.count || other != changes.end())
-    throw Error(
-        "[" + folder +
-        "] several seeds go on as they began, but for train.steps; leave out the change of " +
-        (seeds != there.count ? "--seeds" : *other) + ", or begin others in a new folder");
-  return resume_seeds(folder, request.sinks, changes);
+  if (other != changes.end())
+    throw Error("[" + folder +
+                "] several seeds go on as they began, but for train.steps and --seeds; leave out "
+                "the change of " +
+                *other + ", or begin others in a new folder");
+  return resume_seeds(folder, request.sinks, changes, RemovedSeed::is_lost, *seeds);
 }
 
 // whether nothing that is asked for is left to do

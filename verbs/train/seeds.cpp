@@ -110,8 +110,8 @@ Error unreadable(const std::string& folder) {
 
 class Group {
  public:
-  // one that is there
-  Group(std::string folder, std::vector<std::string> sinks, RemovedSeed removed)
+  // one that is there, of `count` seeds from now on; 0: of as many as before
+  Group(std::string folder, std::vector<std::string> sinks, RemovedSeed removed, int64_t count)
       : folder_(std::move(folder)), lock_(folder_ + "/seeds.lock"), sinks_(std::move(sinks)) {
     try {
       const Json json = read_group(folder_);
@@ -126,6 +126,13 @@ class Group {
     } catch (const Json::exception&) {
       throw unreadable(folder_);
     }
+    const auto before = int64_t(members_.size());
+    if (count > 0 && count < before)
+      throw Error("[" + folder_ + "] holds " + counted(before, "seed") +
+                  "; --seeds=" + std::to_string(count) + " cannot take any away, give " +
+                  std::to_string(before) + " or more");
+    while (int64_t(members_.size()) < count) add(members_.back().seed + 1);
+    grown_ = int64_t(members_.size()) > before;
     if (sinks_.empty())
       for (const auto& sink : sink_table())
         if (sink.on_by_default && sink.name != std::string("console"))
@@ -135,6 +142,8 @@ class Group {
   /// `longer`: train.steps=<more> for all of them, or empty.
   RunOutcome run(const std::string& longer) {
     settle(longer);
+    // who looks at the folder sees those that are to come too
+    if (const std::string why = grown_ ? write_json() : ""; !why.empty()) throw Error(why);
     try {
       return train();
     } catch (const std::exception&) {
@@ -405,6 +414,7 @@ class Group {
   std::vector<std::string> sinks_;
   std::string algo_, env_;
   std::vector<Member> members_;
+  bool grown_ = false;
   int64_t steps_ = 0;  // for which each trains
   bool evaluates_ = false;
   std::string init_from_;
@@ -526,19 +536,21 @@ RunOutcome train_seeds(const Experiment& experiment, const SeedsRequest& request
   for (int64_t i = 0; i < request.count; ++i)
     json["seeds"].push_back({{"seed", experiment.run.seed + uint64_t(i)}});
   write_atomic(folder + "/seeds.json", json.dump(2) + "\n");
-  return Group(folder, request.sinks, RemovedSeed::is_lost).run("");
+  return Group(folder, request.sinks, RemovedSeed::is_lost, request.count).run("");
 }
 
 bool for_seeds(const std::string& setting) { return name_part(setting) == "train.steps"; }
 
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
-                        const std::vector<std::string>& settings, RemovedSeed removed) {
+                        const std::vector<std::string>& settings, RemovedSeed removed,
+                        int64_t count) {
   for (const std::string& setting : settings)
     if (!for_seeds(setting))
       throw Error("[" + folder +
-                  "] several seeds go on as they began, but for train.steps; leave out '" +
+                  "] several seeds go on as they began, but for train.steps and --seeds; leave "
+                  "out '" +
                   setting + "', or resume one of their runs");
-  Group group(folder, sinks.empty() ? chosen_sinks(folder) : sinks, removed);
+  Group group(folder, sinks.empty() ? chosen_sinks(folder) : sinks, removed, count);
   if (!sinks.empty()) write_atomic(folder + "/" + kSinksFile, sinks_text(sinks));
   return group.run(settings.empty() ? "" : settings.back());
 }

@@ -61,10 +61,11 @@ bool for_seeds(const std::string& setting);
 enum class RemovedSeed { is_lost, begins_anew };
 /// Goes on where each seed is; one that is done is not done again. `settings`: how long each trains
 /// from now on, which settings.yaml says then too, the one before being kept as
-/// settings.before-<steps>.yaml. Throws Error where it is shorter, on other settings, and where what
-/// a seed had learned is lost.
+/// settings.before-<steps>.yaml. `count`: how many there are from now on, those to come being numbered
+/// behind the last; 0: as many as before. Throws Error where these are fewer or shorter, on other
+/// settings, and where what a seed had learned is lost.
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
                         const std::vector<std::string>& settings = {},
-                        RemovedSeed removed = RemovedSeed::is_lost);
+                        RemovedSeed removed = RemovedSeed::is_lost, int64_t count = 0);
 
 }  // namespace maglev::verbs::train

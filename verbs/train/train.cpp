@@ -120,13 +120,15 @@ std::vector<std::string> settings_of(const Arguments& arguments) {
 }
 
 int resume(const std::string& folder, const Arguments& arguments,
-           const std::vector<std::string>& settings, const RunRequest& request) {
+           const std::vector<std::string>& settings, std::optional<int64_t> seeds,
+           const RunRequest& request) {
   const auto& names = arguments.positional();
   if (!names.empty())
     throw Error("[train] --resume takes algorithm and environment from the run; leave out '" +
                 names[0] + "'");
+  const bool several = is_seeds(folder);
   for (const char* flag : {"--out", "--overwrite", "--continue", "--config", "--bare", "--seeds"})
-    if (arguments.has(flag))
+    if (arguments.has(flag) && !(several && flag == std::string_view("--seeds")))
       throw Error(std::string("[train] ") + flag +
                   " is for a new run; one that is resumed goes on in its folder, with its "
                   "settings and what is given as name=value: leave it out");
@@ -134,8 +136,9 @@ int resume(const std::string& folder, const Arguments& arguments,
     if (is_profile(word))
       throw Error("[train] a run that is resumed keeps its settings; " + word +
                   " is for a new one, leave it out or give what it sets as name=value");
-  return exit_status(is_seeds(folder) ? resume_seeds(folder, request.sinks, settings)
-                                      : train_resume(folder, settings, request));
+  return exit_status(several ? resume_seeds(folder, request.sinks, settings, RemovedSeed::is_lost,
+                                            seeds.value_or(0))
+                             : train_resume(folder, settings, request));
 }
 
 int run(const std::vector<std::string>& words) {
@@ -147,7 +150,7 @@ int run(const std::vector<std::string>& words) {
   const std::vector<std::string> settings = settings_of(arguments);
   const auto seeds = arguments.integer("--seeds", 1, 10'000);
   if (const auto folder = arguments.value("--resume"))
-    return resume(*folder, arguments, settings, request);
+    return resume(*folder, arguments, settings, seeds, request);
   const auto& names = arguments.positional();
   if (const std::string answer = arguments.answer_to_settings();
       names.size() != 2 && !answer.empty())
