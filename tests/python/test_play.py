@@ -132,6 +132,17 @@ def test_a_run_plays_from_its_folder(engine, tmp_path):
         assert "episode 2: " in done.stdout and str(run) in done.stdout
 
 
+def test_an_environment_and_a_run_of_one_name_are_told_apart(engine, tmp_path):
+    run = tmp_path / "cartpole"
+    done = engine(*("train", "ppo", "cartpole", "--bare", "--sinks", "jsonl", "--out", run), "train.steps=256")
+    assert done.returncode == 0, done.stderr
+    done = engine("play", "cartpole", "env.max_steps=3", "--episodes", 1, cwd=tmp_path)
+    said = "cartpole is the environment; the run in the folder of that name is ./cartpole"
+    assert done.returncode == 0 and said in done.stdout + done.stderr, done.stderr
+    done = engine("play", "./cartpole", "env.max_steps=3", "--episodes", 1, cwd=tmp_path)
+    assert done.returncode == 0 and said not in done.stdout + done.stderr, done.stderr
+
+
 def proven():
     """Every environment with proven settings, and the algorithm they are for."""
     named = {path.parent.name for path in (HOME / "envs").glob("*/*.h")}
