@@ -247,7 +247,7 @@ def test_seeds_are_added_and_are_those_that_had_begun_so(how, engine, tmp_path):
     assert [row["return"] for row in results[0]["seeds"]] == [row["return"] for row in results[1]["seeds"]]
     assert results[0]["mean"] == results[1]["mean"]
     fewer = engine("train", "--resume", few, "--seeds", 2)
-    assert fewer.returncode == 2 and "holds 3 seeds; --seeds=2 cannot take any away" in fewer.stderr, fewer.stderr
+    assert fewer.returncode == 2 and "holds 3 seeds, and 2 are asked for: ask for as many or more" in fewer.stderr, fewer.stderr
 
 
 def test_seeds_that_were_stopped_as_they_were_to_train_longer_still_do(engine, tmp_path):

@@ -108,13 +108,17 @@ def test_the_best_is_confirmed_with_seeds_the_search_did_not_use(swept, engine, 
     assert lr.removeprefix("ppo.").replace("=", ": ") in (folder / "confirm" / f"trial-{best['number']}" / "settings.yaml").read_text()
     page = (folder / "report.html").read_text()
     assert "Confirmation" in page and "which the search did not use" in page
-    # the same command trains nothing more, and another number is refused
+    # the same command trains nothing more; a third seed is added, and then fewer are refused
     files = [(path, path.stat().st_mtime_ns) for path in folder.glob("confirm/*/seed-*/metrics.jsonl")]
     again = engine(*command)
     assert again.returncode == 0 and again.stdout[again.stdout.index("Confirmed with") :] == told
     assert files == [(path, path.stat().st_mtime_ns) for path in folder.glob("confirm/*/seed-*/metrics.jsonl")]
-    other = engine(*command[:-3], 3, *command[-2:])
-    assert other.returncode == 2 and "holds 2 seeds; ask for as many" in other.stderr
+    more = engine(*command[:-3], 3, *command[-2:])
+    assert more.returncode == 0 and "by seeds 2 to 4" in more.stderr, more.stderr
+    assert all(path.stat().st_mtime_ns == at for path, at in files)
+    assert len(list(folder.glob("confirm/*/seed-4/metrics.jsonl"))) == len(files) // 2
+    fewer = engine(*command)
+    assert fewer.returncode == 2 and "holds 3 seeds, and 2 are asked for" in fewer.stderr, fewer.stderr
 
 
 def test_a_confirmation_that_was_killed_goes_on(swept, engine, tmp_path):

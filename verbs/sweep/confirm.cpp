@@ -25,15 +25,12 @@ constexpr const char* kStart = "where it began";
 
 std::string lock_of(const Board& board) { return board.folder() + "/confirm.lock"; }
 
-// settings as they lie in a file, with seeds from `first` on; where there are some, they go on
+// settings as they lie in a file, with seeds from `first` on; where there are some, they go on, and
+// more begin where more are asked for
 RunOutcome train_arm(const Board& board, const std::string& settings, const std::string& folder,
                      uint64_t first, int64_t seeds) {
-  if (is_seeds(folder)) {
-    if (const int64_t there = train::seeds_group(folder).count; there != seeds)
-      throw Error("[--confirm " + std::to_string(seeds) + "] " + folder + " holds " +
-                  std::to_string(there) + " seeds; ask for as many, or move it aside");
-    return train::resume_seeds(folder, {"jsonl"});
-  }
+  if (is_seeds(folder))
+    return train::resume_seeds(folder, {"jsonl"}, {}, train::RemovedSeed::is_lost, seeds);
   Experiment experiment(board.request().algo, board.request().env);
   experiment.table().load(settings);
   experiment.table().override_with("seed=" + std::to_string(first), "--confirm");

@@ -128,9 +128,9 @@ class Group {
     }
     const auto before = int64_t(members_.size());
     if (count > 0 && count < before)
-      throw Error("[" + folder_ + "] holds " + counted(before, "seed") +
-                  "; --seeds=" + std::to_string(count) + " cannot take any away, give " +
-                  std::to_string(before) + " or more");
+      throw Error("[" + folder_ + "] holds " + counted(before, "seed") + ", and " +
+                  std::to_string(count) + (count == 1 ? " is" : " are") +
+                  " asked for: ask for as many or more, or begin others in a new folder");
     while (int64_t(members_.size()) < count) add(members_.back().seed + 1);
     grown_ = int64_t(members_.size()) > before;
     if (sinks_.empty())
