@@ -24,7 +24,7 @@ struct OtherName {
 std::span<const OtherName> other_names() {
   static const std::vector<OtherName> table{
       {{"total_timesteps", "timesteps", "total_steps", "train_steps", "max_steps", "num_timesteps",
-        "train_for_env_steps", "total_env_steps"},
+        "train_for_env_steps", "total_env_steps", "n_timesteps"},
        {"train.steps"}},
       {{"seed", "random_seed"}, {"seed"}},
       {{"device", "gpu", "use_gpu", "cuda", "use_cuda"}, {"device"}, "auto, cpu or cuda"},

@@ -182,14 +182,17 @@ py::dict figures_dict(const Figures& figures) {
 }
 
 /// What a run tells, as calls of Python functions by the names of Hooks, which outlive the hooks. One
-/// that returns False, Python's or NumPy's, ends the run.
+/// that returns False, Python's, NumPy's or a tensor's, ends the run.
 struct Listeners {
   py::dict by_name;
   std::string folder;
 
   static void heard(const py::object& answer) {
     const auto type = py::type::of(answer).attr("__name__").cast<std::string>();
-    if ((type == "bool" || type == "bool_") && !py::bool_(answer)) SignalGuard::ask_to_leave();
+    const bool truth =
+        type == "bool" || type == "bool_" ||
+        (type == "Tensor" && std::string(py::str(answer.attr("dtype"))) == "torch.bool");
+    if (truth && !py::bool_(answer)) SignalGuard::ask_to_leave();
   }
   /// A hook that calls `name`, where somebody listens, with what `words` makes of its arguments.
   template <class... Told, class Words>

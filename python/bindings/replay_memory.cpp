@@ -154,17 +154,26 @@ const ExtraColumn& ReplayMemory::column_named(const std::string& name) const {
                                            : unknown_name("column", name, known)));
 }
 
+// nothing could be learned from it; a device is not waited for
+void expect_numbers(const std::string& what, const at::Tensor& given) {
+  if (given.is_cpu() && given.is_floating_point() && given.isnan().any().item<bool>())
+    throw Error(what + " holds NaN where numbers are expected");
+}
+
 void ReplayMemory::expect_step(const GivenStep& given) const {
   const int64_t rows = request_.rows;
   const TimeStep& step = replay_->window().step(0);
-  for (size_t c = 0; c < step.obs.size(); ++c)
-    expect_fit("[add] obs " + request_.spec.observations[c].name, given.obs[c], step.obs[c].sizes(),
-               step.obs[c].scalar_type());
+  for (size_t c = 0; c < step.obs.size(); ++c) {
+    const std::string what = "[add] obs " + request_.spec.observations[c].name;
+    expect_fit(what, given.obs[c], step.obs[c].sizes(), step.obs[c].scalar_type());
+    expect_numbers(what, given.obs[c]);
+  }
   if (given.mask.defined() != step.mask.defined())
     throw Error(step.mask.defined() ? "[add] lacks mask, which says what actions were allowed"
                                     : "[add] got a mask, and these rows have none");
   if (step.mask.defined()) expect_fit("[add] mask", given.mask, step.mask.sizes(), at::kBool);
   expect_fit("[add] reward", given.reward, {rows}, at::kFloat);
+  expect_numbers("[add] reward", given.reward);
   for (const auto& [name, flags] : {std::pair("is_first", given.is_first),
                                     {"terminated", given.terminated},
                                     {"truncated", given.truncated}})
@@ -273,8 +282,8 @@ void ReplayMemory::prioritise(const ReplayBuffer& drawn, const at::Tensor& error
   back.batch.extra.resize(request_.columns.size());
   back.batch.priority = (errors.to(device(), at::kFloat).abs() + epsilon).contiguous();
   // a device is not waited for: there it weighs least
-  if (device().is_cpu() && back.batch.priority.isnan().any().item<bool>())
-    throw Error("[update_priorities] td_errors must be numbers, one of them is not a number (NaN)");
+  if (device().is_cpu() && !back.batch.priority.isfinite().all().item<bool>())
+    throw Error("[update_priorities] td_errors must be finite, and one of them is not");
   const std::unique_lock writing(rewriting_);
   replay_->put_back(back);
 }

@@ -91,12 +91,15 @@ class Envs:
     One thread at a time. As a context manager they are closed at its end.
     """
 
-    def __init__(self, name: str, engine: _engine.Envs, copy: bool, settings: Settings = None, events: bool = False):
+    def __init__(
+        self, name: str, engine: _engine.Envs, copy: bool, settings: Settings = None, events: bool = False, seed: int = 1
+    ):
         self.name = name
         self.settings = assignments(settings)  # that are to differ from what the environment begins with
         self._engine = engine
         self._copy = copy
         self._events = events
+        self._seed = seed  # of what sample() draws
         self._sampler: _engine.Actor | None = None
         self._names = [c["name"] for c in engine.spec["observations"]]
         self.spec = Spec(engine.spec)
@@ -131,7 +134,9 @@ class Envs:
         if seed is None:
             self._engine.reset()
         else:
-            self._engine.reset(whole(seed, "[reset] seed"))
+            self._seed = whole(seed, "[reset] seed")
+            self._engine.reset(self._seed)
+            self._sampler = None
         return self._shown()
 
     def step(self, actions: Numbers) -> tuple[Observation, torch.Tensor, torch.Tensor, torch.Tensor, Info]:
@@ -153,9 +158,9 @@ class Envs:
         return parts if len(parts) > 1 else next(iter(parts.values()))
 
     def sample(self) -> torch.Tensor:
-        """Random actions, of those that are allowed."""
+        """Random actions, of those that are allowed; reset(seed) begins their numbers anew."""
         if self._sampler is None:
-            self._sampler = _engine.Actor(self._engine, "random", [], "sample", 1, 1)
+            self._sampler = _engine.Actor(self._engine, "random", [], "sample", 1, self._seed)
         columns, mask, is_first = self._engine.shown(False)
         return actions_of(self.spec, self._sampler.act(columns, mask, is_first))
 
@@ -212,6 +217,8 @@ class Envs:
 
     def restore(self, state: _engine.State) -> tuple[Observation, Info]:
         """As it was when `state` was kept; the same actions give the same from there."""
+        if not isinstance(state, _engine.State):
+            raise _engine.Error(f"[restore] takes what keep() gave, got {state!r}")
         self._engine.restore(state)
         return self._shown()
 
@@ -279,8 +286,9 @@ def make(
     words = assignments(settings)
     if any(word.startswith("env.count=") for word in words):
         raise _engine.Error("[make] how many environments is num_envs here, the second argument, not env.count")
+    begins = whole(seed, "[make] seed")
     engine = _engine.Envs(
-        environment_named(name, "make"), whole(num_envs, "[make] num_envs"), words, whole(seed, "[make] seed"),
-        str(device), whole(threads, "[make] threads"), bool(events),
+        environment_named(name, "make"), whole(num_envs, "[make] num_envs"), words, begins, str(device),
+        whole(threads, "[make] threads"), bool(events),
     )  # fmt: skip
-    return Envs(name, engine, copy, words, bool(events))
+    return Envs(name, engine, copy, words, bool(events), begins)

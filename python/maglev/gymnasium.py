@@ -131,7 +131,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Any, Any, Any]):
 
     @staticmethod
     def _infos(info: Info) -> dict[str, Any]:
-        return {name: flags.cpu().numpy() for name, flags in info.items()}
+        # masks as spaces take them
+        return {
+            name: flags.cpu().numpy().astype(np.int8) if name == "mask" else flags.cpu().numpy()
+            for name, flags in info.items()
+        }
 
 
 @functools.cache

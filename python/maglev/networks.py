@@ -393,6 +393,37 @@ def _followed(module: torch.nn.Module, shape: dict[str, Any]) -> tuple[torch.exp
         ) from error
 
 
+def _expect_rows_apart(module: torch.nn.Module, parts: list[str], shape: dict[str, Any]) -> None:
+    """Refuses what makes of a row something else beside other rows: it acts on few and learns from many."""
+    numbers = torch.Generator().manual_seed(0)
+    made: dict[str, torch.Tensor] = {}
+    for part in parts:
+        size = shape["image"] if part == "image" else [memory_of(module) if part == "memory" else shape[part]]
+        made[part] = torch.rand(ROWS, *size, generator=numbers)
+
+    def given(rows: int) -> list[torch.Tensor]:
+        obs = {part: made[part][:rows] for part in ("image", "vector") if part in made}
+        rest = [made[part][:rows] for part in parts if part not in obs]
+        return [obs if len(obs) > 1 else next(iter(obs.values())), *rest]  # type: ignore[list-item]
+
+    def results(rows: int) -> list[torch.Tensor]:
+        try:
+            with _silence(), torch.no_grad():
+                return [result.reshape(rows, -1) for result in module(*given(rows))]
+        except Exception as error:  # whatever forward raises
+            raise _Refused(f"forward cannot take {rows} rows: {error}") from error
+
+    together = results(ROWS)
+    for rows in (1, 2):
+        for few, whole in zip(results(rows), together):
+            if not torch.allclose(few, whole[:rows], rtol=1e-2, atol=1e-3, equal_nan=True):
+                raise _Refused(
+                    "forward makes of a row something else where other rows are beside it (by a mean over the first "
+                    "dimension, for one): acting and learning would see other networks; ppo.network.normalize_obs "
+                    "standardises observations"
+                )
+
+
 def write_network(
     network: torch.nn.Module,
     file: str | Path,
@@ -411,6 +442,7 @@ def write_network(
         program, parts = _followed(module, shape)
         writer = _Writer(module, program)
         text = json.dumps(writer.json(parts, shape), allow_nan=False)
+        _expect_rows_apart(module, parts, shape)
         memory = memory_of(module)
         if shape["memory"] not in (0, memory):
             raise _Refused(

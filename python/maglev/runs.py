@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,25 @@ class Run:
     @property
     def status(self) -> dict[str, Any]:
         """run.json: state, steps, return_mean, times."""
-        status: dict[str, Any] = json.loads((self.folder / "run.json").read_text())
+        try:
+            status: dict[str, Any] = json.loads(self._text("run.json"))
+        except json.JSONDecodeError as error:
+            raise _engine.Error(f"[run] {self.folder}/run.json cannot be read ({error}); a resume writes it anew") from None
         return status
 
     @property
     def config(self) -> str:
         """Every setting as it was resolved, as YAML."""
-        return (self.folder / "config.yaml").read_text()
+        return self._text("config.yaml")
+
+    def _text(self, name: str) -> str:
+        try:
+            return (self.folder / name).read_text()
+        except OSError as error:
+            raise _engine.Error(f"[run] {self.folder}/{name} cannot be read: {error.strerror}") from None
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
 
     def rows(self) -> list[dict[str, Any]]:
         """metrics.jsonl, a dict a row: losses, returns, speeds; evaluations are rows with eval/*."""
@@ -45,12 +58,14 @@ class Run:
         path = self.folder / "metrics.jsonl"
         if not path.exists():
             raise _engine.Error(f"[run] {self.folder} has no metrics.jsonl: it was trained without the sink jsonl")
-        for line in path.read_text().splitlines():
-            # the last one may still be on its way
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines, 1):
             try:
                 rows.append(json.loads(line))
             except json.JSONDecodeError:
-                break
+                # the last one may still be on its way
+                if number < len(lines):
+                    warnings.warn(f"[run] {path}: line {number} cannot be read and is left out", stacklevel=2)
         return rows
 
     def curve(self, name: str = "return_mean") -> tuple[list[int], list[float]]:
@@ -77,7 +92,11 @@ class Run:
         return evaluate(f"{self.folder}@{checkpoint}", **options)
 
 
-def names_of(sinks: Sequence[str] | str) -> list[str]:
+def names_of(sinks: Sequence[str] | str | None) -> list[str]:
+    if sinks is None:
+        return []
+    if not sinks:
+        raise _engine.Error('[train] sinks names none; leave it out for the default, ("jsonl",) writes a file alone')
     if isinstance(sinks, str):
         return sinks.split(",")
     try:
@@ -103,7 +122,7 @@ def train(
     overwrite: bool = False,
     config: str | Path | None = None,
     bare: bool = False,
-    sinks: Sequence[str] | str = (),
+    sinks: Sequence[str] | str | None = None,
     on_start: Callable[[dict[str, Any]], bool | None] | None = None,
     on_iteration: Callable[[int], bool | None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], bool | None] | None = None,
@@ -117,7 +136,7 @@ def train(
     network: a module that PPO trains in place of a network of its own, as save_network() has it.
     out: the folder; None: runs/<date>-<algorithm>-<environment>-<n>. overwrite: one that is there is moved aside.
     config: a file of settings. bare: without the proven ones.
-    sinks: where metrics go, such as ("jsonl",) for silence; empty: all that are on by default.
+    sinks: where metrics go, such as ("jsonl",) for silence; None: all that are on by default.
     on_row: hears of each row of metrics; on_episodes: of the episodes that ended in each iteration, a dict each of
       environment, step, return, length, terminated; on_iteration: before each, of the environment step.
     on_epoch: hears of each pass that an update makes over its data (PPO's epochs 0, 1, ..; 0 where an update is one
@@ -146,7 +165,7 @@ def resume(
     run: str | Path | Run,
     settings: Settings = None,
     *,
-    sinks: Sequence[str] | str = (),
+    sinks: Sequence[str] | str | None = None,
     on_start: Callable[[dict[str, Any]], bool | None] | None = None,
     on_iteration: Callable[[int], bool | None] | None = None,
     on_epoch: Callable[[int, dict[str, Any]], bool | None] | None = None,

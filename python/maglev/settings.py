@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
@@ -23,6 +24,8 @@ def text_of(name: str, value: object) -> str:
         return "[" + ", ".join(text_of(name, one) for one in value) + "]"
     if value is None:
         raise _engine.Error(f"[settings] {name}: None is no value; leave the setting out for its default")
+    if isinstance(value, os.PathLike):
+        return str(os.fspath(value))
     if name == "env.id" and not isinstance(value, str):
         return id_of(value)
     if callable(value):

@@ -73,6 +73,7 @@ def complaint(done):
         (["train", "ppo", "cartpole", "--seed", "3"], "--seed is the setting seed=<value> here"),
         (["train", "ppo", "cartpole", "--learning-rate", "1"], "<algorithm>.lr=<value>"),
         (["train", "ppo", "cartpole", "total_timesteps=9"], "total_timesteps is train.steps here"),
+        (["train", "ppo", "cartpole", "n_timesteps=9"], "n_timesteps is train.steps here"),
         (["train", "ppo", "cartpole", "n_steps=9"], "n_steps is ppo.rollout here"),
         (["train", "tdmpc2", "pendulum", "batch_size=9"], "batch_size is tdmpc2.batch here"),
         (["train", "tdmpc2", "pendulum_pixels", "train.replay_capacity=1e13"], "--shrink"),

@@ -297,6 +297,11 @@ class Dropping(Mlp):
         return super().forward(nn.functional.dropout(obs, 0.5))
 
 
+class Mixing(Mlp):
+    def forward(self, obs):
+        return super().forward((obs - obs.mean(0)) / (obs.std(0) + 1e-3))
+
+
 class Noisy(Mlp):
     def forward(self, obs):
         return super().forward(obs + torch.randn_like(obs))
@@ -343,6 +348,7 @@ class Fixed(Mlp):
     [
         (Branching(), "torch.export cannot follow forward (test_own_network.py, line"),
         (Dropping(), "draws random numbers"),
+        (Mixing(), "makes of a row something else where other rows are beside it"),
         (Noisy(), "leave dropout out, or net.eval() (test_own_network.py, line"),
         (Counting(), "forward writes norm."),
         (Masked(), "test_own_network.py, line"),

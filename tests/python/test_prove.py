@@ -155,7 +155,8 @@ def test_one_bad_line_in_a_million_is_named(engine, family):
 
 def test_the_page_is_whole_and_asks_nobody(engine, family, tmp_path):
     page = tmp_path / "proof.html"
-    assert engine("prove", family, "kin(bob, X)", "--html", page).returncode == 0
+    done = engine("prove", family, "kin(bob, X)", "--html", page)
+    assert done.returncode == 0 and f"a page of it: {page}" in done.stdout + done.stderr
     text = page.read_text()
     open_tags, seen = [], []
 

@@ -192,6 +192,8 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.make("cartpole", 3.0), "num_envs must be a whole number in 0..2**63-1, got 3.0"),
         (lambda: maglev.make("cartpole", seed=None), "seed must be a whole number in 0..2**63-1, got None"),
         (lambda: maglev.make(len), "[make] an environment is named by a text"),
+        (lambda: envs.restore(None), "[restore] takes what keep() gave, got None"),
+        (lambda: maglev.train("ppo", "cartpole", sinks=[]), "[train] sinks names none"),
         (lambda: envs.reset(-1), "[reset] seed must be a whole number in 0..2**63-1, got -1"),
         (lambda: envs.step(None), "[step] actions must be a tensor, an array or numbers, got NoneType"),
         (lambda: envs.render("rgb_array"), "must be a whole number in 0..2**63-1, got 'rgb_array'"),
@@ -201,7 +203,7 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.train("ppo", Path()), '"gymnasium" with their id among the settings: {"env.id": "CartPole-v1"}'),
         (lambda: maglev.train("ppo", "cartpole", {"ppo.lr": lambda left: left}, out="never"), "[settings] ppo.lr is a value"),
         (lambda: maglev.train("ppo", "cartpole", out="never", on_row=3), "on_row must be a function, got 3"),
-        (lambda: maglev.train("ppo", "cartpole", out="never", sinks=None), 'sinks are names, such as ["jsonl"], got None'),
+        (lambda: maglev.train("ppo", "cartpole", out="never", sinks=3), 'sinks are names, such as ["jsonl"], got 3'),
         (lambda: maglev.load("nowhere", mode=None), "[load] a mode is named by a text, got None"),
         (lambda: maglev.load("nowhere", temperature="hot"), "[load] temperature must be a number, got 'hot'"),
         (lambda: maglev.gae(*[torch.zeros(3)] * 4), "[gae] reward must be [T, rows], also of one row, got [3]"),
@@ -633,7 +635,7 @@ def test_a_run_tells_where_it_stands(tmp_path):
     assert again.outcome == "stopped" and 12000 < again.status["steps"] < 16384
 
 
-@pytest.mark.parametrize("hook, yes", [("on_row", bool), ("on_episodes", bool), ("on_row", np.bool_)])
+@pytest.mark.parametrize("hook, yes", [("on_row", bool), ("on_episodes", bool), ("on_row", np.bool_), ("on_row", torch.tensor)])
 def test_a_callback_ends_a_run_that_is_resumed(tmp_path, hook, yes):
     told = []
     settings = {**QUICK, "train.steps": 8192, "train.log_every": 1024}
@@ -810,6 +812,37 @@ def test_a_policy_draws_at_a_temperature(cart, engine):
         envs.player("random", temperature=2)
     with pytest.raises(maglev.Error, match="a function draws by itself"):
         maglev.evaluate(lambda obs, info: obs[:, 0] > 0, "cartpole", temperature=2)
+
+
+def test_random_actions_follow_the_seed():
+    def drawn(seed, resets=()):
+        with maglev.make("pendulum", 8, seed=seed) as envs:
+            envs.reset()
+            first = envs.sample()
+            for other in resets:
+                envs.reset(other)
+            return envs.sample() if resets else first
+
+    assert torch.equal(drawn(1), drawn(1)) and not torch.equal(drawn(1), drawn(2))
+    assert torch.equal(drawn(1, [2]), drawn(2))
+
+
+def test_a_damaged_run_is_told_of(cart, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(cart.folder, folder, symlinks=True)
+    run, path = maglev.Run(folder), folder / "metrics.jsonl"
+    rows, lines = run.rows(), path.read_text().splitlines()
+    assert len(lines) > 2
+    # a line in the middle, and one that is still on its way
+    path.write_text("\n".join([lines[0], lines[1][:10], *lines[2:], lines[0][:10]]))
+    with pytest.warns(UserWarning, match="line 2 cannot be read and is left out"):
+        assert run.rows() == [rows[0], *rows[2:]]
+    (folder / "run.json").write_text("{")
+    with pytest.raises(maglev.Error, match="run.json cannot be read"):
+        run.status
+    (folder / "config.yaml").unlink()
+    with pytest.raises(maglev.Error, match="config.yaml cannot be read"):
+        run.config
 
 
 def test_one_observation_is_one_action(cart):
@@ -991,6 +1024,10 @@ def test_gymnasium_takes_it_for_its_own():
         with pytest.raises(maglev.Error, match=f"of {name} are closed"):
             vector.reset()
     assert VectorEnv("cartpole", 4, {"env.max_steps": 9}).envs.spec.max_steps == 9
+    graph = VectorEnv("kg", 2, SETTINGS.get("kg"))
+    mask = graph.reset(seed=0)[1]["mask"]
+    drawn = {int(graph.single_action_space.sample(mask[0])) for _ in range(50)}
+    assert drawn <= set(np.flatnonzero(mask[0])) and mask.shape[0] == graph.num_envs
     vector = VectorEnv("cartpole", 4, render_mode="rgb_array")
     with pytest.raises(maglev.Error, match="seed must be one integer"):
         vector.reset(seed=[1, 2, 3, 4])

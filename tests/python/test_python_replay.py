@@ -523,7 +523,8 @@ def test_what_is_wrong_with_priorities_is_said():
         (lambda: replay.update_priorities(batch, torch.zeros(8), epsilon=-1), "epsilon must be in 0..inf, got -1"),
     ]
     if DEVICE == "cpu":
-        wrong.append((lambda: replay.update_priorities(batch, torch.full((8,), float("nan"))), "not a number (NaN)"))
+        for bad in (float("nan"), float("inf")):
+            wrong.append((lambda bad=bad: replay.update_priorities(batch, torch.full((8,), bad)), "must be finite"))
     for act, why in wrong:
         with pytest.raises(maglev.Error, match=re.escape(why)):
             act()

@@ -216,7 +216,10 @@ int run(const std::vector<std::string>& words) {
   }
   const auto page = arguments.output("--html");
   const Result result = search(data, arguments, policy ? &*policy : nullptr);
-  if (page) write_atomic(*page, result_page(result));
+  if (page) {
+    write_atomic(*page, result_page(result));
+    print_notes({"a page of it: " + *page});
+  }
   print(arguments.has("--json")
             ? result_json(result)
             : result_text(result, arguments.has("--trees"), probe_terminal(STDOUT_FILENO)));
