@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.func import functional_call
 
 from maglev import _engine
 from maglev.given import environment_named
@@ -396,20 +397,32 @@ def _followed(module: torch.nn.Module, shape: dict[str, Any]) -> tuple[torch.exp
 def _expect_rows_apart(module: torch.nn.Module, parts: list[str], shape: dict[str, Any]) -> None:
     """Refuses what makes of a row something else beside other rows: it acts on few and learns from many."""
     numbers = torch.Generator().manual_seed(0)
+    # last layers often begin at zero, and would hide what the layers before them mix
+    shown = {
+        name: torch.empty_like(tensor).uniform_(-0.1, 0.1, generator=numbers)
+        for name, tensor in module.named_parameters()
+        if tensor.is_floating_point() and not tensor.any()
+    }
     made: dict[str, torch.Tensor] = {}
     for part in parts:
         size = shape["image"] if part == "image" else [memory_of(module) if part == "memory" else shape[part]]
         made[part] = torch.rand(ROWS, *size, generator=numbers)
 
+    def rows_of(part: str, rows: int) -> torch.Tensor:
+        # images lie as the engine has them
+        return made[part][:rows].contiguous(
+            memory_format=torch.channels_last if part == "image" else torch.contiguous_format
+        )
+
     def given(rows: int) -> list[torch.Tensor]:
-        obs = {part: made[part][:rows] for part in ("image", "vector") if part in made}
-        rest = [made[part][:rows] for part in parts if part not in obs]
+        obs = {part: rows_of(part, rows) for part in ("image", "vector") if part in made}
+        rest = [rows_of(part, rows) for part in parts if part not in obs]
         return [obs if len(obs) > 1 else next(iter(obs.values())), *rest]  # type: ignore[list-item]
 
     def results(rows: int) -> list[torch.Tensor]:
         try:
             with _silence(), torch.no_grad():
-                return [result.reshape(rows, -1) for result in module(*given(rows))]
+                return [result.reshape(rows, -1) for result in functional_call(module, shown, tuple(given(rows)))]
         except Exception as error:  # whatever forward raises
             raise _Refused(f"forward cannot take {rows} rows: {error}") from error
 

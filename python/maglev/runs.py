@@ -34,7 +34,9 @@ class Run:
         """run.json: state, steps, return_mean, times."""
         try:
             status: dict[str, Any] = json.loads(self._text("run.json"))
-        except json.JSONDecodeError as error:
+            if not isinstance(status, dict):
+                raise ValueError("no object")
+        except ValueError as error:
             raise _engine.Error(f"[run] {self.folder}/run.json cannot be read ({error}); a resume writes it anew") from None
         return status
 
@@ -45,7 +47,7 @@ class Run:
 
     def _text(self, name: str) -> str:
         try:
-            return (self.folder / name).read_text()
+            return (self.folder / name).read_text(errors="replace")
         except OSError as error:
             raise _engine.Error(f"[run] {self.folder}/{name} cannot be read: {error.strerror}") from None
 
@@ -58,14 +60,14 @@ class Run:
         path = self.folder / "metrics.jsonl"
         if not path.exists():
             raise _engine.Error(f"[run] {self.folder} has no metrics.jsonl: it was trained without the sink jsonl")
-        lines = path.read_text().splitlines()
+        lines = path.read_text(errors="replace").splitlines()
         for number, line in enumerate(lines, 1):
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                # the last one may still be on its way
-                if number < len(lines):
-                    warnings.warn(f"[run] {path}: line {number} cannot be read and is left out", stacklevel=2)
+            row = _object_of(line)
+            if row is not None:
+                rows.append(row)
+            # the last one may still be on its way
+            elif number < len(lines):
+                warnings.warn(f"[run] {path}: line {number} cannot be read and is left out", stacklevel=2)
         return rows
 
     def curve(self, name: str = "return_mean") -> tuple[list[int], list[float]]:
@@ -90,6 +92,15 @@ class Run:
     def evaluate(self, checkpoint: str = "latest", **options: Any) -> dict[str, Any]:
         """evaluate() of this run."""
         return evaluate(f"{self.folder}@{checkpoint}", **options)
+
+
+def _object_of(line: str) -> dict[str, Any] | None:
+    """Of a line of JSON; None: it is damaged."""
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def names_of(sinks: Sequence[str] | str | None) -> list[str]:

@@ -190,6 +190,22 @@ def test_weights_are_those_of_a_checkpoint_that_is_whole(tmp_path):
         run.weights(newest.name)
 
 
+class ByPixel(nn.Module):
+    """Takes pictures as they lie, a pixel's channels beside each other."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean, self.value = nn.Linear(3 * 64 * 64, 1), nn.Linear(3 * 64 * 64, 1)
+
+    def forward(self, obs):
+        x = obs.permute(0, 2, 3, 1).view(obs.shape[0], -1)
+        return self.mean(x), self.value(x)
+
+
+def test_pictures_are_followed_as_the_engine_has_them(tmp_path):
+    maglev.save_network(ByPixel(), tmp_path / "net.safetensors", "pendulum_pixels")
+
+
 def test_pictures_statistics_as_they_are_and_deviations_are_the_modules(tmp_path):
     network = Pictures(3, 1).eval()
     settings = {"ppo.network.value_head": "popart", "env.count": 4}
@@ -302,6 +318,16 @@ class Mixing(Mlp):
         return super().forward((obs - obs.mean(0)) / (obs.std(0) + 1e-3))
 
 
+class Hidden(Mixing):
+    """Mixes rows behind last layers that begin at zero."""
+
+    def __init__(self):
+        super().__init__()
+        for layer in (self.policy, self.value):
+            last = layer if isinstance(layer, nn.Linear) else layer[-1]
+            nn.init.zeros_(last.weight), nn.init.zeros_(last.bias)
+
+
 class Noisy(Mlp):
     def forward(self, obs):
         return super().forward(obs + torch.randn_like(obs))
@@ -349,6 +375,7 @@ class Fixed(Mlp):
         (Branching(), "torch.export cannot follow forward (test_own_network.py, line"),
         (Dropping(), "draws random numbers"),
         (Mixing(), "makes of a row something else where other rows are beside it"),
+        (Hidden(), "makes of a row something else where other rows are beside it"),
         (Noisy(), "leave dropout out, or net.eval() (test_own_network.py, line"),
         (Counting(), "forward writes norm."),
         (Masked(), "test_own_network.py, line"),

@@ -279,8 +279,14 @@ def test_actions_that_are_none_are_refused(actions, said):
 def test_events_are_told_to_every_agent_where_that_is_asked():
     env = maglev.pettingzoo.ParallelEnv("hockey_duel", events=True)
     _, infos = env.reset(seed=1)
+    for place, agent in enumerate(env.possible_agents):
+        env.action_space(agent).seed(place)
     for _ in range(60):
         assert set(infos) == {"agent_0", "agent_1"}
         counted = [infos[agent]["events"] for agent in infos]
         assert counted[0].shape == (5,) and (counted[0] == counted[1]).all()
+        if not env.agents:
+            # a goal was shot
+            _, infos = env.reset()
+            continue
         *_, infos = env.step({agent: env.action_space(agent).sample() for agent in env.agents})

@@ -834,12 +834,14 @@ def test_a_damaged_run_is_told_of(cart, tmp_path):
     rows, lines = run.rows(), path.read_text().splitlines()
     assert len(lines) > 2
     # a line in the middle, and one that is still on its way
-    path.write_text("\n".join([lines[0], lines[1][:10], *lines[2:], lines[0][:10]]))
-    with pytest.warns(UserWarning, match="line 2 cannot be read and is left out"):
-        assert run.rows() == [rows[0], *rows[2:]]
-    (folder / "run.json").write_text("{")
-    with pytest.raises(maglev.Error, match="run.json cannot be read"):
-        run.status
+    for damaged in (lines[1][:10].encode(), b"12", b"\xff\xfe" + lines[1].encode()):
+        path.write_bytes(b"\n".join([lines[0].encode(), damaged, "\n".join([*lines[2:], lines[0][:10]]).encode()]))
+        with pytest.warns(UserWarning, match="line 2 cannot be read and is left out"):
+            assert run.rows() == [rows[0], *rows[2:]]
+    for damaged in (b"{", b"[1]", b"\xff"):
+        (folder / "run.json").write_bytes(damaged)
+        with pytest.raises(maglev.Error, match="run.json cannot be read"):
+            run.status
     (folder / "config.yaml").unlink()
     with pytest.raises(maglev.Error, match="config.yaml cannot be read"):
         run.config

@@ -828,7 +828,7 @@ def test_several_seeds_go_on_as_they_began(engine, tmp_path):
     assert [row["steps"] for row in json.loads((group / "seeds.json").read_text())["seeds"]] == [7040, 7040]
     for change, said in [
         ([*words, "ppo.lr=1e-5"], "change of ppo.lr=1e-05"),
-        ([*words[:-1], 1], "holds 2 seeds, and 1 is asked for: ask for as many or more"),
+        ([*words[:-1], 1], "holds 2 seeds that began, and 1 is asked for: ask for as many or more"),
         (words[:-2], "holds several seeds: give --seeds as before, or more"),
         ([word if word != "cartpole" else "acrobot" for word in words], "begun with ppo on cartpole"),
         ([*words[:-2], "--out", group / "seed-3", "--seeds", 2], "holds one run"),

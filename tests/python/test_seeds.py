@@ -247,7 +247,38 @@ def test_seeds_are_added_and_are_those_that_had_begun_so(how, engine, tmp_path):
     assert [row["return"] for row in results[0]["seeds"]] == [row["return"] for row in results[1]["seeds"]]
     assert results[0]["mean"] == results[1]["mean"]
     fewer = engine("train", "--resume", few, "--seeds", 2)
-    assert fewer.returncode == 2 and "holds 3 seeds, and 2 are asked for: ask for as many or more" in fewer.stderr, fewer.stderr
+    assert fewer.returncode == 2 and "holds 3 seeds that began, and 2 are asked for: ask for as many or more" in fewer.stderr
+
+
+def test_seeds_that_never_began_can_be_left_out_again(engine, tmp_path):
+    folder = tmp_path / "group"
+    assert engine("train", "ppo", "cartpole", *SMALL, "seed=4", "--seeds", 1, "--out", folder).returncode == 0
+    result = json.loads((folder / "seeds.json").read_text())
+    # as one finds them who asked for too many, and stopped them
+    result["seeds"] += [{"seed": seed, "state": "waiting", "steps": 0} for seed in range(5, 44)]
+    (folder / "seeds.json").write_text(json.dumps(result))
+    done = engine("train", "--resume", folder, "--seeds", 2)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((folder / "seeds.json").read_text())
+    assert [(row["seed"], row["state"]) for row in result["seeds"]] == [(4, "finished"), (5, "finished")]
+
+
+def test_what_lies_where_a_new_seed_would_is_not_taken_for_it(engine, tmp_path):
+    folder = tmp_path / "group"
+    assert engine("train", "ppo", "cartpole", *SMALL, "seed=4", "--seeds", 1, "--out", folder).returncode == 0
+    assert engine("train", "ppo", "cartpole", *SMALL, "ppo.lr=1e-2", "--out", folder / "seed-5").returncode == 0
+    before = (folder / "seeds.json").read_bytes()
+    done = engine("train", "--resume", folder, "--seeds", 2)
+    assert done.returncode == 2 and f"[{folder}/seed-5] is in the way: it is none of the seeds" in done.stderr, done.stderr
+    assert (folder / "seeds.json").read_bytes() == before
+
+
+def test_a_group_without_a_seed_cannot_be_read(engine, tmp_path):
+    (tmp_path / "group").mkdir()
+    (tmp_path / "group" / "seeds.json").write_text('{"algorithm": "ppo", "environment": "cartpole", "seeds": []}')
+    for more in ([], ["--seeds", 2]):
+        done = engine("train", "--resume", tmp_path / "group", *more)
+        assert done.returncode == 2 and "seeds.json cannot be read" in done.stderr, done.stderr
 
 
 def test_seeds_that_were_stopped_as_they_were_to_train_longer_still_do(engine, tmp_path):

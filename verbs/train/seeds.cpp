@@ -126,13 +126,8 @@ class Group {
     } catch (const Json::exception&) {
       throw unreadable(folder_);
     }
-    const auto before = int64_t(members_.size());
-    if (count > 0 && count < before)
-      throw Error("[" + folder_ + "] holds " + counted(before, "seed") + ", and " +
-                  std::to_string(count) + (count == 1 ? " is" : " are") +
-                  " asked for: ask for as many or more, or begin others in a new folder");
-    while (int64_t(members_.size()) < count) add(members_.back().seed + 1);
-    grown_ = int64_t(members_.size()) > before;
+    if (members_.empty()) throw unreadable(folder_);
+    if (count > 0) become(count);
     if (sinks_.empty())
       for (const auto& sink : sink_table())
         if (sink.on_by_default && sink.name != std::string("console"))
@@ -143,7 +138,7 @@ class Group {
   RunOutcome run(const std::string& longer) {
     settle(longer);
     // who looks at the folder sees those that are to come too
-    if (const std::string why = grown_ ? write_json() : ""; !why.empty()) throw Error(why);
+    if (const std::string why = counted_anew_ ? write_json() : ""; !why.empty()) throw Error(why);
     try {
       return train();
     } catch (const std::exception&) {
@@ -188,6 +183,26 @@ class Group {
     line_.clear();
     if (!refused.empty()) throw Error(refused);
     return finish(/*stopped=*/signals.ending());
+  }
+
+  // leaves out of the last ones those that never began, or adds some
+  void become(int64_t count) {
+    const size_t before = members_.size();
+    const auto has_begun = [](const Member& member) {
+      return member.known_steps > 0 || path_exists(member.folder);
+    };
+    while (int64_t(members_.size()) > count && !has_begun(members_.back())) members_.pop_back();
+    if (const auto begun = int64_t(members_.size()); begun > count)
+      throw Error("[" + folder_ + "] holds " + counted(begun, "seed") + " that began, and " +
+                  std::to_string(count) + (count == 1 ? " is" : " are") +
+                  " asked for: ask for as many or more, or begin others in a new folder");
+    while (int64_t(members_.size()) < count) {
+      add(members_.back().seed + 1);
+      if (const std::string& there = members_.back().folder; path_exists(there))
+        throw Error("[" + there + "] is in the way: it is none of the seeds of " + folder_ +
+                    ", and would be taken for one; move it elsewhere");
+    }
+    counted_anew_ = members_.size() != before;
   }
 
   void add(uint64_t seed) {
@@ -414,8 +429,8 @@ class Group {
   std::vector<std::string> sinks_;
   std::string algo_, env_;
   std::vector<Member> members_;
-  bool grown_ = false;
-  int64_t steps_ = 0;  // for which each trains
+  bool counted_anew_ = false;  // and seeds.json does not say so yet
+  int64_t steps_ = 0;          // for which each trains
   bool evaluates_ = false;
   std::string init_from_;
   SideBySide side_ = {};

@@ -62,8 +62,9 @@ enum class RemovedSeed { is_lost, begins_anew };
 /// Goes on where each seed is; one that is done is not done again. `settings`: how long each trains
 /// from now on, which settings.yaml says then too, the one before being kept as
 /// settings.before-<steps>.yaml. `count`: how many there are from now on, those to come being numbered
-/// behind the last; 0: as many as before. Throws Error where these are fewer or shorter, on other
-/// settings, and where what a seed had learned is lost.
+/// behind the last, and the last ones that never began being left out; 0: as many as before. Throws
+/// Error where fewer are asked for than began, where something lies in the way of a new one, where
+/// they are to train shorter, on other settings, and where what a seed had learned is lost.
 RunOutcome resume_seeds(const std::string& folder, const std::vector<std::string>& sinks,
                         const std::vector<std::string>& settings = {},
                         RemovedSeed removed = RemovedSeed::is_lost, int64_t count = 0);
