@@ -118,7 +118,7 @@ def test_the_best_is_confirmed_with_seeds_the_search_did_not_use(swept, engine, 
     assert all(path.stat().st_mtime_ns == at for path, at in files)
     assert len(list(folder.glob("confirm/*/seed-4/metrics.jsonl"))) == len(files) // 2
     fewer = engine(*command)
-    assert fewer.returncode == 2 and "holds 3 seeds, and 2 are asked for" in fewer.stderr, fewer.stderr
+    assert fewer.returncode == 2 and "holds 3 seeds that began, and 2 are asked for" in fewer.stderr, fewer.stderr
 
 
 def test_a_confirmation_that_was_killed_goes_on(swept, engine, tmp_path):
