@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
@@ -20,7 +21,8 @@ namespace {
 constexpr int kNotStarted = 127;
 
 // between fork and exec nothing may be called that could take a lock another thread held
-[[noreturn]] void become(const char* program, char* const* argv, int log, pid_t parent) {
+[[noreturn]] void become(const char* program, char* const* argv, char* const* environment, int log,
+                         pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   // it may have ended before that was asked for
@@ -30,22 +32,36 @@ constexpr int kNotStarted = 127;
   // asked of it before it listens; what is ignored stays so
   signal(SIGUSR1, SIG_IGN);
   signal(SIGUSR2, SIG_IGN);
-  execv(program, argv);
+  execve(program, argv, environment);
   _exit(kNotStarted);
+}
+
+// ours, but for the GPUs that it sees
+std::vector<char*> environment_with(const std::string& gpu_line) {
+  const std::string_view name = std::string_view(gpu_line).substr(0, gpu_line.find('=') + 1);
+  std::vector<char*> lines;
+  for (char** line = environ; *line; ++line)
+    if (name.empty() || !std::string_view(*line).starts_with(name)) lines.push_back(*line);
+  if (!gpu_line.empty()) lines.push_back(const_cast<char*>(gpu_line.c_str()));
+  lines.push_back(nullptr);
+  return lines;
 }
 
 }  // namespace
 
-Child::Child(const std::vector<std::string>& words, const std::string& log) {
+Child::Child(const std::vector<std::string>& words, const std::string& log,
+             const std::string& gpu) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) throw Error("[" + log + "] cannot be written: " + std::strerror(errno));
+  const std::string gpu_line = gpu.empty() ? "" : "CUDA_VISIBLE_DEVICES=" + gpu;
+  const std::vector<char*> environment = environment_with(gpu_line);
   const pid_t parent = getpid();
   pid_ = fork();
-  if (pid_ == 0) become(program.c_str(), argv.data(), file, parent);
+  if (pid_ == 0) become(program.c_str(), argv.data(), environment.data(), file, parent);
   const int error = errno;
   close(file);
   if (pid_ < 0)

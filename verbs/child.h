@@ -14,8 +14,9 @@ class Child {
  public:
   /// Starts this program with `words`; what it prints goes to the file `log`. It has a process
   /// group of its own, so that Ctrl-C in a terminal reaches only the parent, and ends when the
-  /// parent does: a SIGTERM, upon which a run saves. Throws Error when it cannot be started.
-  Child(const std::vector<std::string>& words, const std::string& log);
+  /// parent does: a SIGTERM, upon which a run saves. `gpu`: its CUDA_VISIBLE_DEVICES; empty: this
+  /// process's. Throws Error when it cannot be started.
+  Child(const std::vector<std::string>& words, const std::string& log, const std::string& gpu = "");
   /// Kills it where it still runs.
   ~Child();
   Child(Child&& other) noexcept;

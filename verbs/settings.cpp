@@ -70,12 +70,14 @@ LoadedSettings load_settings(Experiment& experiment, const SettingsFiles& files,
                            ", of a small processor's budget (--bare: with the built-in ones)");
   if (files.config) experiment.table().load(*files.config, Origin::file, refuse_variable);
   std::string profile;
+  std::vector<std::string> settings;
   for (const auto& word : words) {
     if (word.starts_with(kProfile)) profile = word.substr(kProfile.size());
     else if (word.starts_with("hardware="))
       throw Error("[command line] a profile is given as +" + word + ", with a plus");
-    else experiment.table().override_with(word);
+    else settings.push_back(word);
   }
+  experiment.table().override_with(settings);
   if (!profile.empty())
     for (std::string& note : load_profile(experiment, profile, home))
       loaded.notes.push_back(std::move(note));

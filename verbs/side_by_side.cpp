@@ -1,9 +1,12 @@
 #include "verbs/side_by_side.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
+#include <utility>
 
 #include "base/core/error.h"
+#include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/memory_plan.h"
 #include "engine/train/signals.h"
@@ -37,16 +40,40 @@ void expect_one_machine(const Experiment& experiment) {
 SideBySide side_by_side(const Experiment& experiment, int64_t runs) {
   expect_one_machine(experiment);
   const Placement placement = place(experiment.run.device, experiment.run.threads);
-  int64_t at_once = placement.device.is_cuda()
-                        ? 1
-                        : std::min<int64_t>(runs, placement.threads / experiment.run.processes);
-  const MemoryPlan memory = plan_memory(experiment, placement);
-  if (memory.limit > 0)
+  const int64_t processes = experiment.run.processes;
+  std::vector<std::string> gpus;
+  int64_t at_once = std::min<int64_t>(runs, placement.threads / processes);
+  if (placement.device.is_cuda()) {
+    gpus = gpus_to_deal(experiment.run.device, processes, seen_devices().cuda,
+                        std::getenv("CUDA_VISIBLE_DEVICES"));
+    at_once = std::min<int64_t>(runs, std::ssize(gpus));
+  } else if (const MemoryPlan memory = plan_memory(experiment, placement); memory.limit > 0) {
     at_once = std::min(at_once, memory.limit / (memory.total() + kProcessBytes));
+  }
   at_once = std::max<int64_t>(1, at_once);
   // whole ones for each process of a run
-  const int64_t processes = experiment.run.processes, threads = placement.threads / at_once;
-  return {.at_once = at_once, .threads = std::max(processes, threads - threads % processes)};
+  const int64_t threads = placement.threads / at_once;
+  return {.at_once = at_once,
+          .threads = std::max(processes, threads - threads % processes),
+          .gpus = std::move(gpus)};
+}
+
+std::vector<std::string> gpus_to_deal(const std::string& device, int64_t processes, int seen,
+                                      const char* visible) {
+  if (seen < 2 || processes > 1 || (device != "auto" && device != "cuda")) return {};
+  std::vector<std::string> gpus;
+  if (visible) gpus = split_list(visible, "CUDA_VISIBLE_DEVICES");
+  else
+    for (int i = 0; i < seen; ++i) gpus.push_back(std::to_string(i));
+  // behind the first that is none the driver reads no further
+  gpus.resize(std::min(gpus.size(), size_t(seen)));
+  return gpus;
+}
+
+std::string next_gpu(const std::vector<std::string>& gpus, const std::vector<std::string>& held) {
+  const auto next = std::ranges::min_element(
+      gpus, {}, [&](const std::string& gpu) { return std::ranges::count(held, gpu); });
+  return next == gpus.end() ? "" : *next;
 }
 
 PassedSignals::PassedSignals() {

@@ -234,6 +234,16 @@ class Document {
   size_t nodes_ = 0;
 };
 
+// name and value of "name=value"
+std::pair<std::string_view, std::string_view> parted(std::string_view assignment,
+                                                     std::string_view where) {
+  const size_t equals = assignment.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    throw Error("[" + std::string(where) + "] settings are name=value, got '" +
+                std::string(assignment) + "'");
+  return {assignment.substr(0, equals), assignment.substr(equals + 1)};
+}
+
 }  // namespace
 
 std::string Field::text() const {
@@ -409,16 +419,24 @@ void OptionTable::refuse(const std::vector<Refused>& all, const std::string& pat
   if (all.size() == 1) throw Error("[" + all[0].where + "] " + refusal(all[0].name, names));
   std::string text =
       "[" + path + "] gives " + std::to_string(all.size()) + " names that are no settings:";
-  for (const Refused& one : all) text += "\n  [" + one.where + "] " + refusal(one.name, names);
+  for (const Refused& one : all)
+    text += "\n  " + (one.where == path ? "" : "[" + one.where + "] ") + refusal(one.name, names);
   throw Error(text);
 }
 
 void OptionTable::override_with(std::string_view assignment, std::string_view where) {
-  size_t equals = assignment.find('=');
-  if (equals == std::string_view::npos || equals == 0)
-    throw Error("[" + std::string(where) + "] settings are name=value, got '" +
-                std::string(assignment) + "'");
-  set(assignment.substr(0, equals), assignment.substr(equals + 1), where, Origin::command_line);
+  const auto [name, value] = parted(assignment, where);
+  set(name, value, where, Origin::command_line);
+}
+
+void OptionTable::override_with(const std::vector<std::string>& assignments,
+                                std::string_view where) {
+  std::vector<Refused> refused;
+  for (const std::string& assignment : assignments)
+    if (const auto name = parted(assignment, where).first; !find(name))
+      refused.push_back({std::string(name), std::string(where)});
+  if (!refused.empty()) refuse(refused, std::string(where));
+  for (const std::string& assignment : assignments) override_with(assignment, where);
 }
 
 void OptionTable::load(const std::string& path, Origin origin, const Skip& skip) {

@@ -109,6 +109,9 @@ class OptionTable {
            Origin origin = Origin::command_line);
   /// "name=value", of the command line where `where` says nothing else.
   void override_with(std::string_view assignment, std::string_view where = "command line");
+  /// All of them; names that are none are told of at once, before any is set.
+  void override_with(const std::vector<std::string>& assignments,
+                     std::string_view where = "command line");
   /// Whether a file's setting of this dotted name is to be left out.
   using Skip = std::function<bool(const std::string& name)>;
   /// Every setting of a YAML (or JSON) file; nested maps and dotted keys are the same. Throws Error

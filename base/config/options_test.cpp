@@ -108,6 +108,22 @@ TEST(Options, a_file_is_refused_once_for_all_its_unknown_names) {
             "  [f.yaml:5] unknown setting 'ppo.graf'; did you mean ppo.graph?");
 }
 
+TEST(Options, a_command_line_is_refused_once_for_all_its_unknown_names) {
+  Demo a;
+  OptionTable t;
+  a.bind(t);
+  const std::vector<std::string> words{"ppo.fast=true", "learning_rate=1", "ppo.lrr=2"};
+  EXPECT_EQ(error_of([&] { t.override_with(words); }),
+            "[command line] gives 2 names that are no settings:\n"
+            "  learning_rate is ppo.lr here\n"
+            "  unknown setting 'ppo.lrr'; did you mean ppo.lr?");
+  EXPECT_FALSE(a.fast);
+  EXPECT_EQ(error_of([&] {
+              t.override_with(std::vector{words[0], words[2]});
+            }),
+            "[command line] unknown setting 'ppo.lrr'; did you mean ppo.lr?");
+}
+
 TEST(Options, values_out_of_range_or_of_another_type_are_refused) {
   Demo a;
   OptionTable t;

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <mutex>
 #include <set>
@@ -16,7 +18,6 @@
 #include <sys/wait.h>
 
 #include "base/core/error.h"
-#include "base/trace/thread_use.h"
 
 extern char** environ;
 
@@ -34,6 +35,15 @@ RunningPrograms& running_programs() {
   return all;
 }
 
+std::string folder_of(pid_t pid) { return "/proc/" + std::to_string(pid); }
+
+int64_t resident_of(pid_t pid) {
+  // pages: of the address space, in memory, of those shared with files
+  std::ifstream file(folder_of(pid) + "/statm");
+  int64_t size = 0, resident = 0, shared = 0;
+  return file >> size >> resident >> shared ? (resident - shared) * ::sysconf(_SC_PAGESIZE) : 0;
+}
+
 }  // namespace
 
 ProgramsUse use_of_other_programs() {
@@ -42,15 +52,28 @@ ProgramsUse use_of_other_programs() {
   std::lock_guard lock(all.mutex);
   ProgramsUse use{.running = int(all.pids.size())};
   for (const pid_t pid : all.pids) {
-    const auto threads = trace::sum_of(trace::use_of_threads("/proc/" + std::to_string(pid)));
+    const auto threads = trace::sum_of(trace::use_of_threads(folder_of(pid)));
     use.on_processor_s += kNanosecond_s * double(threads.on_processor);
     use.queued_s += kNanosecond_s * double(threads.queued);
+    use.resident += resident_of(pid);
   }
   // nothing runs without a processor
   if (use.running > 0 && use.on_processor_s <= 0)
     use.on_processor_s = use.queued_s = std::numeric_limits<double>::quiet_NaN();
   return use;
 }
+
+std::vector<trace::ThreadUse> threads_of_other_programs() {
+  RunningPrograms& all = running_programs();
+  std::lock_guard lock(all.mutex);
+  std::vector<trace::ThreadUse> threads;
+  for (const pid_t pid : all.pids)
+    std::ranges::move(trace::use_of_threads(folder_of(pid)), std::back_inserter(threads));
+  std::ranges::sort(threads, {}, &trace::ThreadUse::tid);
+  return threads;
+}
+
+int64_t OtherProgram::resident() const { return pid_ > 0 ? resident_of(pid_) : 0; }
 
 void OpenFile::close() {
   if (number_ >= 0) ::close(number_);

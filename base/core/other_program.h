@@ -3,10 +3,13 @@
 // there is read. What it prints is kept in memory, so that it never waits for a reader.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <sys/types.h>
+
+#include "base/trace/thread_use.h"
 
 namespace maglev {
 
@@ -31,9 +34,12 @@ class OpenFile {
 struct ProgramsUse {
   int running = 0;
   double on_processor_s = 0;
-  double queued_s = 0;  ///< ready to go on, and waiting for a processor
+  double queued_s = 0;   ///< ready to go on, and waiting for a processor
+  int64_t resident = 0;  ///< bytes of memory of their own, mapped files left out; 0: unknown
 };
 ProgramsUse use_of_other_programs();
+/// The same of each of their threads, by tid.
+std::vector<trace::ThreadUse> threads_of_other_programs();
 
 class OtherProgram {
  public:
@@ -51,6 +57,8 @@ class OtherProgram {
   bool send(const void* bytes, size_t count) const;
   /// The system's number of it; -1: it has ended.
   int pid() const { return int(pid_); }
+  /// Bytes of memory of its own, mapped files left out; 0: unknown.
+  int64_t resident() const;
   /// Whether it has not ended yet.
   bool running();
   /// Tells it that there is no more, and waits. Whether it was content.

@@ -164,6 +164,12 @@ EnvEntry make_env_entry(const char* name) {
       return E::held_bytes(*static_cast<const Own*>(p));
     else return 0;
   };
+  entry.program_bytes = []([[maybe_unused]] const void* p,
+                           [[maybe_unused]] int64_t count) -> size_t {
+    if constexpr (requires(const Own& own) { E::program_bytes(own, count); })
+      return E::program_bytes(*static_cast<const Own*>(p), count);
+    else return 0;
+  };
   entry.asset_bytes = []([[maybe_unused]] const void* p) -> size_t {
     if constexpr (HasAssets<E>) return asset_bytes_of<E>(*static_cast<const Own*>(p));
     else return 0;

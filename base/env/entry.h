@@ -127,6 +127,9 @@ struct EnvEntry {
 
   /// Of host memory that an environment's State holds besides its slot, about; 0: little.
   size_t (*held_bytes)(const void* params);
+  /// Of memory that programs of its own hold beside this process, where it is `count` environments,
+  /// about; 0: it has none.
+  size_t (*program_bytes)(const void* params, int64_t count);
 
   /// Of what all environments of a batch share; 0: nothing.
   size_t (*asset_bytes)(const void* params);

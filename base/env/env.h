@@ -165,6 +165,8 @@ constexpr bool shows_images() {
 //            read from a file, after which step trusts what it indexes with. A zeroed state, of
 //            which no episode has begun, is valid
 //   held_bytes  optional, host: `static size_t held_bytes(const Params&)`: EnvEntry::held_bytes
+//   program_bytes  optional, host: `static size_t program_bytes(const Params&, int64_t count)`:
+//            EnvEntry::program_bytes
 //   bots     optional, host: `static std::span<const Bot> bots()`, scripted players
 //   paint    optional, host: a picture of a state
 //   end_idle optional, host: EnvEntry::end_idle

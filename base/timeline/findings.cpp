@@ -138,12 +138,14 @@ bool saves_as_it_should(const Analysis& analysis) {
 }
 
 // Share of the wall in which the main thread was due to run and others did: by as much any span may
-// be longer than what it names takes.
+// be longer than what it names takes. The run's own programs are no others: a thread that looks
+// again and again whether they are done lets them have its processor.
 double held_up(const Analysis& analysis, const SpanGraph& graph) {
   const std::string& main = graph.timeline().tracks[graph.main()].thread;
+  const auto by_own = double(trace::sum_of(analysis.origin.programs).on_processor);
   for (const trace::ThreadUse& use : analysis.origin.use)
     if (std::to_string(use.tid) == main && analysis.wall > 0)
-      return double(use.queued) / double(analysis.wall);
+      return std::max(0., double(use.queued) - by_own) / double(analysis.wall);
   return 0;
 }
 

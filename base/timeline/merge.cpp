@@ -357,13 +357,13 @@ nlohmann::json alike(const std::vector<Look>& looks, const char* key) {
 }
 
 // what threads had of their machines; a number that several threads go by says nothing of any
-MergeJson use_of_all(const std::vector<Look>& looks) {
+MergeJson use_of_all(const std::vector<Look>& looks, const char* whose) {
   std::map<int64_t, nlohmann::json> of;
   std::set<int64_t> twice;
   for (const Look& look : looks) {
-    if (!look.about.is_object() || !look.about.contains("use") || !look.about["use"].is_array())
+    if (!look.about.is_object() || !look.about.contains(whose) || !look.about[whose].is_array())
       continue;
-    for (const auto& use : look.about["use"]) {
+    for (const auto& use : look.about[whose]) {
       if (!use.is_object() || !use.contains("tid") || !use["tid"].is_number_integer()) continue;
       auto numbers = nlohmann::json::object();
       for (const auto& [name, value] : use.items())
@@ -405,7 +405,8 @@ MergeJson about_all(const std::vector<Look>& looks, const std::vector<MergedTrac
   if (counting > 0) about["counting_cost_ns"] = counting;
   for (const char* key : {"processors", "iteration_steps", "block_environments", "settings"})
     if (auto common = alike(looks, key); !common.is_null()) about[key] = std::move(common);
-  if (MergeJson use = use_of_all(looks); !use.empty()) about["use"] = std::move(use);
+  for (const char* whose : {"use", "programs"})
+    if (MergeJson use = use_of_all(looks, whose); !use.empty()) about[whose] = std::move(use);
   about["merged"] = MergeJson::array();
   for (const MergedTrace& one : merged)
     about["merged"].push_back({{"file", one.path},

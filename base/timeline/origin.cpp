@@ -29,6 +29,21 @@ int64_t count(const Json& from, const char* key) {
   return int64_t(std::min(kMostCount, real(from, key)));
 }
 
+std::vector<trace::ThreadUse> uses_in(const Json& said, const char* whose) {
+  std::vector<trace::ThreadUse> uses;
+  if (!said.contains(whose) || !said[whose].is_array()) return uses;
+  for (const Json& use : said[whose])
+    if (use.is_object())
+      uses.push_back({.tid = count(use, "tid"),
+                      .on_processor = count(use, "on_processor_ns"),
+                      .queued = count(use, "queued_ns"),
+                      .in_kernel = count(use, "in_kernel_ns"),
+                      .faults = count(use, "faults"),
+                      .gave_up = count(use, "gave_up"),
+                      .taken_away = count(use, "taken_away")});
+  return uses;
+}
+
 }  // namespace
 
 double TraceOrigin::number(const std::string& setting, double missing) const {
@@ -70,16 +85,7 @@ TraceOrigin origin_of(const std::string& json) {
         origin.in_windows |= !processes.insert(count(one, "process")).second;
     }
   }
-  if (said.contains("use") && said["use"].is_array())
-    for (const Json& use : said["use"])
-      if (use.is_object())
-        origin.use.push_back({.tid = count(use, "tid"),
-                              .on_processor = count(use, "on_processor_ns"),
-                              .queued = count(use, "queued_ns"),
-                              .in_kernel = count(use, "in_kernel_ns"),
-                              .faults = count(use, "faults"),
-                              .gave_up = count(use, "gave_up"),
-                              .taken_away = count(use, "taken_away")});
+  origin.use = uses_in(said, "use"), origin.programs = uses_in(said, "programs");
   return origin;
 }
 

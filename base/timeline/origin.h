@@ -24,6 +24,7 @@ struct TraceOrigin {
   int64_t block_environments = 0;               ///< that a thread steps at once
   std::map<std::string, std::string> settings;  ///< all of the run, by dotted name
   std::vector<trace::ThreadUse> use;            ///< of its threads, over what was traced
+  std::vector<trace::ThreadUse> programs;       ///< of those of programs that it started
   std::vector<std::string> torn;                ///< of merged files those that ended too early
   bool in_windows = false;                      ///< merged files are windows of one process
 

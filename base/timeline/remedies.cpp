@@ -53,6 +53,14 @@ RunPatch more_threads(const TraceOrigin& origin, double gain) {
   return {patch, gain * (1 - double(origin.threads) / double(origin.processors))};
 }
 
+RunPatch more_workers(const TraceOrigin& origin, double gain) {
+  // 0: as many as there are processors
+  const double now = origin.number("env.workers"),
+               most = std::min(double(origin.processors), origin.number("env.count"));
+  if (now < 1 || most <= now) return {};
+  return {setting(origin, "env.workers", std::to_string(int64_t(most))), gain * (1 - now / most)};
+}
+
 RunPatch larger_minibatch(const TraceOrigin& origin, double gain) {
   const std::string name = origin.algorithm + ".minibatch";
   const auto now = int64_t(origin.number(name));
@@ -76,6 +84,8 @@ RunPatch patch_for(Remedy remedy, const TraceOrigin& origin, double gain) {
       return {};
     case Remedy::more_threads:
       return more_threads(origin, gain);
+    case Remedy::more_workers:
+      return more_workers(origin, gain);
     case Remedy::fewer_threads:
       return origin.threads > origin.processors && origin.processors > 0
                  ? set("threads", std::to_string(origin.processors))

@@ -12,6 +12,7 @@ struct TraceOrigin;
 enum class Remedy {
   none,
   more_threads,      ///< all processors, and environments enough for them
+  more_workers,      ///< environments' own processes, as many as processors
   fewer_threads,     ///< as many as there are processors
   prefetch,          ///< batches ahead of time
   graph,             ///< iterations as graphs
@@ -21,8 +22,8 @@ enum class Remedy {
   larger_minibatch,  ///< of as many rows as are learned from at once
 };
 constexpr auto names_of(Remedy) {
-  return std::array{"none",     "more_threads", "fewer_threads", "prefetch",        "graph",
-                    "log_less", "save_less",    "evaluate_less", "larger_minibatch"};
+  return std::array{"none",  "more_threads", "more_workers", "fewer_threads", "prefetch",
+                    "graph", "log_less",     "save_less",    "evaluate_less", "larger_minibatch"};
 }
 
 struct RunPatch {

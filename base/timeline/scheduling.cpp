@@ -142,10 +142,15 @@ class Rules {
         steps_(steps_of(graph)),
         any_stepping_(wall_ / double(std::max<int64_t>(1, graph.length())) *
                       double(graph.time_of_any(steps_environment))) {
+    for (const trace::ThreadUse& use : origin_.programs)
+      if (use.on_processor > busiest_.on_processor) busiest_ = use;
     for (const Worker& worker : workers_) {
       stepping_ += worker.stepping;
-      // a thread that does other things too waits in them as well
-      if (worker.stepping > 0.5 * wall_) blocked_ += std::min(worker.blocked, worker.stepping);
+      // a thread that does other things too waits in them as well, and one that waits for a program
+      // at work, or due to be, waits for a processor
+      const double sleeps = std::min(worker.blocked, worker.stepping) -
+                            double(busiest_.on_processor + busiest_.queued);
+      if (worker.stepping > 0.5 * wall_) blocked_ += std::max(0., sleeps);
     }
     const auto writes = [](uint32_t bits) {
       return (bits & (meaning::saving | meaning::logging)) != 0;
@@ -163,6 +168,7 @@ class Rules {
     }
     if (!steps_.empty()) uneven();
     if (!steps_.empty()) lock();
+    elsewhere();
     waits();
     faults();
     of_environment = of_environment_;
@@ -231,6 +237,25 @@ class Rules {
         gain);
   }
 
+  // steps that are computed in the environment's own processes, one of which had a processor for
+  // so long
+  void elsewhere() {
+    if (stepping_ <= 0 || of_environment_ > 0) return;
+    const auto computed = double(busiest_.on_processor);
+    const double share = std::min(1., computed / any_stepping_), gain = environment_ * share;
+    if (share < kLeastShare || gain < kLeastWait) return;
+    of_environment_ += gain;
+    add("slow environment",
+        "of " + amount_text(any_stepping_) + " in env_step, the busiest of its own processes had " +
+            "a processor for " + amount_text(computed) + " (" + percent(share) +
+            "), all of them for " +
+            amount_text(double(trace::sum_of(origin_.programs).on_processor)),
+        Remedy::more_workers,
+        "the steps are computed there, in Python: py-spy or cProfile says what takes long; more of "
+        "them at once where processors are left",
+        gain);
+  }
+
   // steps in which threads neither ran nor could have
   void waits() {
     if (stepping_ <= 0 || of_environment_ > 0) return;
@@ -287,7 +312,8 @@ class Rules {
   double wall_;
   std::vector<Worker> workers_;
   std::vector<Step> steps_;
-  double any_stepping_;  // ns in which some thread steps
+  double any_stepping_;       // ns in which some thread steps
+  trace::ThreadUse busiest_;  // of the threads of the run's own programs
   double stepping_ = 0, blocked_ = 0;
   double writing_ = 0;         // ns in which the main thread saves or logs
   double environment_ = 0;     // share of the wall that goes when steps are free

@@ -97,6 +97,47 @@ TEST(Scheduling, a_step_that_computes_waits_or_asks_for_pages) {
             "slow environment");
 }
 
+// programs that the run started, whose threads 901, 902 .. had so much
+std::string with_programs(std::string about, const std::vector<Had>& had) {
+  const auto ns = [](double share) { return std::to_string(int64_t(share * kIterations * 1e6)); };
+  std::string programs;
+  for (size_t i = 0; i < had.size(); ++i)
+    programs += std::string(i ? "," : "") + "{\"tid\":" + std::to_string(901 + i) +
+                ",\"on_processor_ns\":" + ns(had[i].on_processor) +
+                ",\"queued_ns\":" + ns(had[i].queued) + "}";
+  return about.insert(about.find("\"use\""), "\"programs\":[" + programs + "],");
+}
+
+TEST(Scheduling, steps_that_programs_compute_are_neither_waits_nor_of_others) {
+  const TraceText trace = with_stage("env_step", 900);
+  const std::string settings = "\"env.count\":\"4\",\"env.workers\":\"1\",\"threads\":\"1\"";
+  // a thread that sleeps until they are done, and one that looks and lets them have its processor
+  for (const Had& had : {Had{.on_processor = 0.2}, Had{.on_processor = 0.2, .queued = 0.75}}) {
+    const std::string one = about(1, 2, {had}, settings);
+    const Analysis computes =
+        analysed_run(trace, with_programs(one, {{.on_processor = 0.81}, {0}}));
+    ASSERT_EQ(names(computes), "slow environment");
+    EXPECT_NEAR(computes.findings[0].gain, 0.81, 1e-9);
+    EXPECT_EQ(computes.findings[0].patch, "env.workers=2");
+    EXPECT_NEAR(computes.findings[0].patch_gain, 0.405, 1e-9);
+  }
+  const std::string sleeps = about(1, 2, {{.on_processor = 0.2}}, settings);
+  // that wait themselves, for a socket or a clock
+  EXPECT_EQ(names(analysed_run(trace, with_programs(sleeps, {{.on_processor = 0.1}}))),
+            "waiting environment");
+  // that others keep from their processors
+  const Analysis held = analysed_run(
+      trace, with_programs(about(1, 2, {{.on_processor = 0.1, .queued = 0.8}}, settings),
+                           {{.on_processor = 0.1, .queued = 0.75}}));
+  EXPECT_EQ(names(held), "slow environment, other programs");
+  // as many as processors: nothing to set
+  EXPECT_EQ(analysed_run(trace, with_programs(about(1, 1, {{.on_processor = 0.2}}, settings),
+                                              {{.on_processor = 0.8}}))
+                .findings[0]
+                .patch,
+            "");
+}
+
 TEST(Scheduling, steps_of_an_evaluation_beside_training_are_not_its_environments) {
   TraceText trace;
   for (int64_t i = 0; i < kIterations; ++i)

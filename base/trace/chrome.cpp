@@ -108,19 +108,10 @@ void put_args(Pieces& out, const SpanRecord& span, const ThreadSpans& thread) {
   }
 }
 
-// what findings look at besides spans
-void put_circumstances(Pieces& out, const RecordedRun& run) {
-  put_member(out, "processors", run.processors);
-  put_member(out, "iteration_steps", run.iteration_steps);
-  put_member(out, "block_environments", run.block_environments);
-  out.put("\"settings\":{");
-  for (size_t i = 0; i < run.settings.size(); ++i) {
-    const auto& [name, value] = run.settings[i];
-    out.put(i ? "," : ""), out.put_text(name), out.put(":"), out.put_text(value);
-  }
-  out.put("},\"use\":[");
-  for (size_t i = 0; i < run.use.size(); ++i) {
-    const ThreadUse& use = run.use[i];
+void put_uses(Pieces& out, const char* name, const std::vector<ThreadUse>& uses) {
+  out.put("\""), out.put(name), out.put("\":[");
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const ThreadUse& use = uses[i];
     out.put(i ? ",{" : "{");
     put_member(out, "on_processor_ns", use.on_processor);
     put_member(out, "queued_ns", use.queued);
@@ -131,6 +122,21 @@ void put_circumstances(Pieces& out, const RecordedRun& run) {
     out.put("\"tid\":"), out.put(use.tid), out.put("}");
   }
   out.put("],");
+}
+
+// what findings look at besides spans
+void put_circumstances(Pieces& out, const RecordedRun& run) {
+  put_member(out, "processors", run.processors);
+  put_member(out, "iteration_steps", run.iteration_steps);
+  put_member(out, "block_environments", run.block_environments);
+  out.put("\"settings\":{");
+  for (size_t i = 0; i < run.settings.size(); ++i) {
+    const auto& [name, value] = run.settings[i];
+    out.put(i ? "," : ""), out.put_text(name), out.put(":"), out.put_text(value);
+  }
+  out.put("},");
+  put_uses(out, "use", run.use);
+  if (!run.programs.empty()) put_uses(out, "programs", run.programs);
 }
 
 void put_names(Pieces& text, const Recording& recording, const RecordedRun& run) {

@@ -36,6 +36,8 @@ struct RecordedRun {
   int64_t block_environments = 0;  ///< that a thread steps at once
   std::vector<std::pair<std::string, std::string>> settings = {};  ///< all, by dotted name
   std::vector<ThreadUse> use = {};  ///< from the window's begin to its end; empty: not known
+  /// The same of the threads of programs that it started, such as environments' Python processes.
+  std::vector<ThreadUse> programs = {};
 };
 
 /// What tells one start of a machine from any other; empty: unknown.

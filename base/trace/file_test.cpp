@@ -58,7 +58,8 @@ RecordedRun described() {
           .iteration_steps = 512,
           .block_environments = 8,
           .settings = {{"env.count", "64"}, {"trace.window", "\"5\""}},
-          .use = {{.tid = 11, .on_processor = 90, .queued = 7, .faults = 2}, {.tid = 12}}};
+          .use = {{.tid = 11, .on_processor = 90, .queued = 7, .faults = 2}, {.tid = 12}},
+          .programs = {{.tid = 13, .on_processor = 80}}};
 }
 
 std::string chrome(const Recording& recording, std::string_view inner = "") {
@@ -111,6 +112,8 @@ TEST(TraceFile, chromes_json_says_what_was_recorded) {
                                  {"faults", 2},
                                  {"gave_up", 0},
                                  {"taken_away", 0}}));
+  ASSERT_EQ(run["programs"].size(), 1u);
+  EXPECT_EQ(run["programs"][0]["on_processor_ns"], 80);
   EXPECT_NEAR(run["overhead_s"].get<double>(), 1e-3 + 5 * 5e-8, 1e-9);
 }
 

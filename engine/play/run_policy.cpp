@@ -33,7 +33,7 @@ RunPolicy::RunPolicy(const std::string& folder, const std::string& which,
   const auto span = trace::stage("load");
   claim_threads();
   experiment_ = experiment_of(folder);
-  for (const std::string& setting : settings) experiment_->table().override_with(setting);
+  experiment_->table().override_with(settings);
   // what was trained held together; how it is to act besides may not
   if (std::ranges::any_of(settings, [](const auto& s) { return !s.starts_with("env."); }))
     experiment_->settle(/*of_run=*/true);

@@ -10,6 +10,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/other_program.h"
 #include "base/core/printed.h"
 #include "engine/trace/trace_file.h"
 
@@ -147,7 +148,7 @@ void RunTrace::open(const Window& window) {
     kineto_.reset();
   }
   open_ = window;
-  open_->use = trace::use_of_threads();
+  open_->use = trace::use_of_threads(), open_->programs = threads_of_other_programs();
 }
 
 void RunTrace::end_iteration(int64_t iteration) {
@@ -189,6 +190,7 @@ void RunTrace::close(int64_t last) {
   window.last = last;
   tracer_.stop();
   window.use = trace::use_between(window.use, trace::use_of_threads());
+  window.programs = trace::use_between(window.programs, threads_of_other_programs());
   write(window, kineto_ != nullptr);
 }
 
@@ -222,7 +224,7 @@ void RunTrace::write(const Window& window, bool full) {
     trace::RecordedRun run = run_;
     run.window = range_text(window.first, window.last);
     run.reason = window.reason;
-    run.use = window.use;
+    run.use = window.use, run.programs = window.programs;
     if (!full) run.mode = name_of(TraceMode::lite);
 
     const std::string what = iterations_text(window.first, window.last),

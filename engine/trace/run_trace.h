@@ -58,8 +58,8 @@ class RunTrace {
   struct Window {
     int64_t first = 0, last = 0;
     std::string reason;
-    std::vector<trace::ThreadUse> use = {};  ///< of threads before it
-    bool alone = false;                      ///< the run's other processes did not record it
+    std::vector<trace::ThreadUse> use = {}, programs = {};  ///< of threads before it
+    bool alone = false;  ///< the run's other processes did not record it
   };
   /// Where the window of `path` is, for people: this process's file, and those of the others.
   std::string files_of(const Window& window, const std::string& path) const;

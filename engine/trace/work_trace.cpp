@@ -5,6 +5,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/other_program.h"
 #include "base/core/printed.h"
 #include "engine/host/peaks.h"
 #include "engine/trace/trace_file.h"
@@ -29,7 +30,7 @@ WorkTrace::WorkTrace(const TraceOptions& options, bool with_device)
   if (!tracer_.start())
     throw Error("[trace] another run of this process is being traced; end that first");
   if (kineto_) kineto_->start();
-  use_ = trace::use_of_threads();
+  use_ = trace::use_of_threads(), programs_ = threads_of_other_programs();
   drain_.start([this] { drain(); });
 }
 
@@ -52,6 +53,7 @@ void WorkTrace::end() {
 
 std::vector<std::string> WorkTrace::finish(const std::string& path, trace::RecordedRun about) {
   about.use = trace::use_between(use_, trace::use_of_threads());
+  about.programs = trace::use_between(programs_, threads_of_other_programs());
   end();
   const trace::Recording recording = tracer_.take();
   // the profiler ends where it began, on this thread

@@ -40,9 +40,9 @@ class WorkTrace {
   TraceOptions options_;
   trace::CounterSource counters_;
   trace::Tracer tracer_;
-  std::unique_ptr<Kineto> kineto_;     ///< null: mode lite
-  std::vector<trace::ThreadUse> use_;  ///< of threads before it
-  std::mutex mutex_;                   ///< of over_
+  std::unique_ptr<Kineto> kineto_;                ///< null: mode lite
+  std::vector<trace::ThreadUse> use_, programs_;  ///< of threads before it
+  std::mutex mutex_;                              ///< of over_
   std::condition_variable changed_;
   bool over_ = false;
   Background drain_;  ///< ends first

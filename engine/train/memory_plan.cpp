@@ -88,6 +88,10 @@ void add_environments(Planned& result, const Experiment& experiment, const Place
                          int64_t(env.held_bytes(experiment.env_params()));
     memory.beside += held;
     add_part(memory, "simulators", held);
+    memory.programs = int64_t(
+        env.program_bytes(experiment.env_params(), experiment.run.env_count / placement.processes));
+    memory.beside += memory.programs;
+    add_part(memory, "processes of environments", memory.programs);
   }
   if (placement.processes > 1 && placement.device.is_cpu()) {
     const int64_t shared =

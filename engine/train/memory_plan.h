@@ -18,8 +18,9 @@ struct MemoryPlan {
   int64_t disk = 0;               ///< bytes of a file in train.replay_folder
   int64_t processes = 1;          ///< each of which holds as much
   /// Of `parts`: environments with what they share; columns of the rollout or the replay's ring;
-  /// what no tensor is, views of rows and memory that processes share.
+  /// what no tensor is, views of rows, memory that processes share and that of other programs.
   int64_t environments = 0, collected = 0, beside = 0;
+  int64_t programs = 0;   ///< of `beside` what other programs hold, not this process
   int64_t limit = 0;      ///< bytes that `parts` may take; 0: no limit
   std::string limit_why;  ///< e.g. "free on cuda:0"
 

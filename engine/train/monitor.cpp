@@ -20,6 +20,8 @@ constexpr double kMiB = 1 << 20, kHour_s = 3600,
 constexpr double kDoubt = 0.01;
 // and in each half of the samples, for what rose once rises in one half alone
 constexpr double kDoubtOfHalf = 0.05;
+// what other programs may come to hold, of what they hold at first: nobody planned it
+constexpr double kRoomOfPrograms = 1.25;
 
 }  // namespace
 
@@ -53,6 +55,7 @@ void Monitor::add_to(MetricRow& row) {
   // libraries, warm-up and graphs are there by now
   if (first) {
     process_.allowed = now.resident + planned_.host;
+    programs_.allowed = int64_t(kRoomOfPrograms * double(now.programs.resident));
     device_.allowed = std::max(tensors.device, planned_.device);
     first_tensors_ = tensors, first_resident_ = now.resident;
     if (parts_) first_parts_ = parts_();
@@ -67,6 +70,11 @@ void Monitor::add_to(MetricRow& row) {
   const double since = double(row.step - std::exchange(last_step_, row.step)),
                steps = first ? 0 : since;
   add("machine/processors", processors_until(now));
+  if (now.programs.running > 0) {
+    const double had = now.programs.on_processor_s - last_.programs.on_processor_s;
+    // those that ended took their times with them
+    add("machine/programs_processors", std::max(0., had) / (now.at_s - last_.at_s));
+  }
   if (const double joules = joules_between(last_, now); !std::isnan(joules)) {
     add("machine/watts", joules / (now.at_s - last_.at_s));
     add("machine/joules_per_million_steps", steps > 0 ? 1e6 * joules / steps : kUnknown);
@@ -83,7 +91,8 @@ void Monitor::take_memory(const Usage& now, const TensorMemory& tensors) {
   if (times_s_.size() == kMost) times_s_.erase(times_s_.begin());
   times_s_.push_back(now.at_s);
   for (auto [held, bytes] :
-       {std::pair{&process_, now.resident}, std::pair{&device_, tensors.device}}) {
+       {std::pair{&process_, now.resident}, std::pair{&programs_, now.programs.resident},
+        std::pair{&device_, tensors.device}}) {
     if (held->bytes.size() == kMost) held->bytes.erase(held->bytes.begin());
     held->bytes.push_back(double(bytes));
     look_for_growth(*held);
@@ -95,6 +104,10 @@ void Monitor::add_memory(const Usage& now, const TensorMemory& tensors, MetricRo
   add("memory/process_mib", double(now.resident) / kMiB);
   add("memory/tensors_mib", double(tensors.host) / kMiB);
   add("memory/growth_mib_per_hour", process_.growth * kHour_s / kMiB);
+  if (now.programs.running > 0) {
+    add("memory/programs_mib", double(now.programs.resident) / kMiB);
+    add("memory/programs_growth_mib_per_hour", programs_.growth * kHour_s / kMiB);
+  }
   if (!std::isnan(now.memory_pressure)) add("memory/pressure", now.memory_pressure);
   if (tensors.device_reserved == 0) return;
   add("memory/device_mib", double(tensors.device) / kMiB);
@@ -179,6 +192,7 @@ void Monitor::look_for_growth(Held& of) {
 }
 
 std::string Monitor::grown_part(const Held& of) const {
+  if (&of == &programs_) return "";
   const bool on_device = &of == &device_;
   const auto text = [](int64_t bytes, const std::string& name) {
     return bytes > 0 ? ", most of it (" + bytes_text(bytes) + " so far) " + name : "";

@@ -47,8 +47,8 @@ class Monitor {
     double hooks_in_learn = 0;  ///< of `hooks`, what rows count as learning
   };
   Beside& beside() { return beside_; }
-  /// Said once of the process and once of a device, when its memory has grown past the plan and
-  /// keeps growing; empty: nothing new.
+  /// Said once of the process, once of the programs that it started and once of a device, when their
+  /// memory has grown past the plan and keeps growing; empty: nothing new.
   std::string take_warning();
 
  private:
@@ -93,7 +93,9 @@ class Monitor {
   Beside beside_;                    ///< since the last sample
   double row_s_ = 0, summed_s_ = 0;  ///< of the last row; that the sums are of
   std::vector<double> times_s_;      ///< of the last samples
-  Held process_{"the process holds", "takes"}, device_{"tensors on the GPU hold", "take"};
+  Held process_{"the process holds", "takes"},
+      programs_{"the processes of its environments hold", "take"},
+      device_{"tensors on the GPU hold", "take"};
   std::string warning_;
 };
 

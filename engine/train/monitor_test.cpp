@@ -201,6 +201,32 @@ TEST(Monitor, warns_of_tensors_on_a_device_that_grow_past_the_plan_and_not_below
   }
 }
 
+TEST(Monitor, tells_of_programs_and_warns_where_they_grow) {
+  Fake machine;
+  machine.now.programs = {.running = 2, .on_processor_s = 3, .resident = 80 * kMiB};
+  Monitor monitor = machine.monitor(0);
+  std::string said;
+  for (int i = 0; i < 40; ++i) {
+    machine.now.programs.on_processor_s += 1.25;
+    const MetricRow row = row_at(monitor, i);
+    EXPECT_DOUBLE_EQ(value(row, "memory/programs_mib"), 80 + i);
+    if (i > 0) {
+      EXPECT_NEAR(value(row, "machine/programs_processors"), 1.25, 1e-6);
+    }
+    machine.now.programs.resident += kMiB;
+    if (const std::string warning = monitor.take_warning(); !warning.empty()) {
+      // a quarter more than at first
+      EXPECT_GT(i, 20);
+      said += warning;
+    }
+  }
+  EXPECT_EQ(
+      said,
+      "memory grows: the processes of its environments hold 101 MiB, more than the 100 MiB of "
+      "the beginning and the plan, and take 3.5 GiB more an hour; memory/* in metrics.jsonl "
+      "shows since when");
+}
+
 // what a monitor says of a machine that `grows` a little between two samples
 std::string said_of_growth(Fake& machine, const Monitor::Planned& planned,
                            const std::function<void()>& grows) {

@@ -82,7 +82,8 @@ std::vector<PastRow> past_rows(const std::string& dir, int64_t until) {
 
 // bytes that the process may come to hold beside what it has, and all that a device may
 Monitor::Planned planned_bytes(const MemoryPlan& plan, bool cuda) {
-  return {.host = plan.pinned + (cuda ? 0 : plan.total()), .device = cuda ? plan.total() : 0};
+  return {.host = plan.pinned + (cuda ? 0 : plan.total() - plan.programs),
+          .device = cuda ? plan.total() : 0};
 }
 
 // null on a processor, where nobody asks, and where the driver does not know the device

@@ -242,6 +242,10 @@ void Gymnasium::paint(const Params&, const State& s, Canvas& canvas) {
     }
 }
 
+size_t Gymnasium::program_bytes(const Params& p, int64_t count) {
+  return workers_of(p).program_bytes(count);
+}
+
 size_t Gymnasium::state_bytes(const Params& p) {
   const Workers& workers = workers_of(p);
   const int64_t actions = workers.spec().max_steps * workers.action_bytes();

@@ -104,6 +104,7 @@ struct Gymnasium {
   static void paint(const Params& p, const State& s, Canvas& canvas);
 
   static size_t state_bytes(const Params& p);
+  static size_t program_bytes(const Params& p, int64_t count);
   static void save(const Params& p, const State& s, std::byte* to);
   static bool load(const Params& p, State& s, const std::byte* from);
 };

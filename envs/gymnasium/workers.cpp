@@ -500,6 +500,7 @@ Workers::Workers(const Made& made)
   ends_apart_ = told["ends_apart"].get<bool>();
   agent_bytes_ = spec_.action.masked ? spec_.action.categories() : 0;
   for (const ObsColumn& column : spec_.observations) agent_bytes_ += column.row_bytes();
+  worker_bytes_ = first->resident();
   first->expect(sent_bytes());
 }
 

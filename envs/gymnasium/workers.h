@@ -4,6 +4,7 @@
 //
 // Threads: any, each with Remotes of its own.
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -105,6 +106,8 @@ class Worker {
 
   /// What its environment shows and takes, in JSON (worker.py).
   const std::string& description() const { return description_; }
+  /// Bytes of memory of its own that it holds now; 0: unknown.
+  int64_t resident() const { return program_.resident(); }
   /// Bytes of each answer to a reset or a step, from now on.
   void expect(int64_t bytes) { expected_ = size_t(bytes); }
   /// Sends what was asked, however full the socket is.
@@ -177,6 +180,11 @@ class Workers {
            4 * int64_t(spec_.events.size());
   }
   std::unique_ptr<Remote> make_remote();
+  /// Of memory that the processes hold with so many environments, about: as the first did when it
+  /// had begun an episode of one.
+  size_t program_bytes(int64_t count) const {
+    return size_t(std::min(count, int64_t(workers_.size())) * worker_bytes_);
+  }
   /// Something was asked that nobody has sent; sends it.
   void note_asked() { asked_.store(true, std::memory_order_release); }
   void send_asked();
@@ -190,7 +198,7 @@ class Workers {
 
   const Made made_;
   EnvSpec spec_;
-  int64_t agent_bytes_ = 0;
+  int64_t agent_bytes_ = 0, worker_bytes_ = 0;
   bool ends_apart_ = false;
   std::mutex mutex_;
   std::vector<std::atomic<Worker*>> workers_;  ///< null: not started yet; they stay

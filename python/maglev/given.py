@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from typing import Any, SupportsFloat, SupportsIndex
 
@@ -39,6 +40,13 @@ def text(value: object, what: str) -> str:
     if not isinstance(value, str):
         raise _engine.Error(f"{what} is named by a text, got {value!r}")
     return value
+
+
+def path(value: object, what: str) -> str:
+    """A file's or folder's."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise _engine.Error(f"{what} is a path, got {value!r}")
+    return os.fsdecode(value)
 
 
 def environment_named(value: object, where: str) -> str:

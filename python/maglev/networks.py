@@ -472,7 +472,9 @@ def write_network(
     ]
 
 
-def save_network(network: torch.nn.Module, file: str | Path, environment: str, settings: Settings = None) -> None:
+def save_network(
+    network: torch.nn.Module, file: str | Path, environment: str, settings: Settings = None, *, overwrite: bool = False
+) -> None:
     """Writes what the engine trains in place of a network of its own: `./maglev train ppo ENVIRONMENT
     ppo.network.kind=exported ppo.network.exported.file=FILE`, and ppo.network.memory=N of one that remembers.
 
@@ -480,9 +482,11 @@ def save_network(network: torch.nn.Module, file: str | Path, environment: str, s
       columns for a critic alone, to (logits [rows, categories] or means [rows, dims], value [rows] or [rows, 1]). Where
       forward has a parameter `memory` it takes and gives, third, what it remembers, [rows, memory_size]. It is taken in
       the mode it is in, with the weights it has.
-    settings: those of the run that say what is observed (env.*).
+    settings: those of the run that say what is observed (env.*). overwrite: a file that is there is replaced.
     """
     environment = environment_named(environment, "network")
+    if not overwrite and os.path.exists(file):
+        raise _engine.Error(f"[network] {file} is there already; name another, or replace it by overwrite=True")
     words = assignments(settings)
     chosen = write_network(network, file, environment, words)
     _engine.check_network(environment, [*words, *chosen], None, False)

@@ -102,6 +102,9 @@ class ParallelEnv(pettingzoo.ParallelEnv[str, Any, Any]):  # type: ignore[misc]
         missing = [agent for agent in self.agents if agent not in actions]
         if missing:
             raise _engine.Error(f"[step] expects an action of each of its agents, got none of {', '.join(missing)}")
+        foreign = [repr(agent) for agent in actions if agent not in self.possible_agents]
+        if foreign:
+            raise _engine.Error(f"[step] has agents {', '.join(self.possible_agents)}, got an action of {', '.join(foreign)}")
         discrete = self._spec.discrete
         rows = np.zeros((len(self.possible_agents), self._spec.action_dims), np.int64 if discrete else np.float32)
         for row, agent in enumerate(self.possible_agents):

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from maglev import _engine
-from maglev.given import environment_named, listening, text
+from maglev.given import environment_named, listening, path, text
 from maglev.networks import trained_weights, training
 from maglev.policies import Policy, evaluate, load
 from maglev.settings import Settings, assignments
@@ -57,17 +57,17 @@ class Run:
     def rows(self) -> list[dict[str, Any]]:
         """metrics.jsonl, a dict a row: losses, returns, speeds; evaluations are rows with eval/*."""
         rows = []
-        path = self.folder / "metrics.jsonl"
-        if not path.exists():
+        file = self.folder / "metrics.jsonl"
+        if not file.exists():
             raise _engine.Error(f"[run] {self.folder} has no metrics.jsonl: it was trained without the sink jsonl")
-        lines = path.read_text(errors="replace").splitlines()
+        lines = file.read_text(errors="replace").splitlines()
         for number, line in enumerate(lines, 1):
             row = _object_of(line)
             if row is not None:
                 rows.append(row)
             # the last one may still be on its way
             elif number < len(lines):
-                warnings.warn(f"[run] {path}: line {number} cannot be read and is left out", stacklevel=2)
+                warnings.warn(f"[run] {file}: line {number} cannot be read and is left out", stacklevel=2)
         return rows
 
     def curve(self, name: str = "return_mean") -> tuple[list[int], list[float]]:
@@ -164,10 +164,11 @@ def train(
         start=on_start, iteration=on_iteration, epoch=on_epoch, row=on_row, episodes=on_episodes, end=on_end
     )
     algorithm, environment = text(algorithm, "[train] an algorithm"), environment_named(environment, "train")
-    file = str(config) if config is not None else None
+    file = path(config, "[train] config") if config is not None else None
+    folder = path(out, "[train] out") if out is not None else ""
     with training(network, algorithm, environment, assignments(settings), file, bare) as words:
         outcome, folder = _engine.train(
-            algorithm, environment, words, file, bare, str(out or ""), overwrite, names_of(sinks), heard
+            algorithm, environment, words, file, bare, folder, overwrite, names_of(sinks), heard
         )
     return _ended(outcome, folder)
 

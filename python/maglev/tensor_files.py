@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,7 +38,17 @@ def write_tensors(path: str | Path, tensors: Mapping[str, torch.Tensor], metadat
         end += len(block)
     text = json.dumps(header, allow_nan=False).encode()
     text += b" " * (-len(text) % 8)
-    Path(path).write_bytes(b"".join([len(text).to_bytes(8, "little"), text, *blocks]))
+    # whoever reads finds what was there before or all of it
+    beside = Path(f"{path}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.writelines([len(text).to_bytes(8, "little"), text, *blocks])
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise _engine.Error(f"[network] {path} cannot be written: {error.strerror}") from error
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, torch.Tensor], dict[str, str]]:

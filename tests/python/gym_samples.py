@@ -486,5 +486,22 @@ class Clock(Corridor):
         return shown, reward, bool(time.time_ns() % 3 == 0), truncated, info
 
 
+class Takes(Echo):
+    """Takes its time to step, at work or asleep."""
+
+    def __init__(self, works_s=0.0, sleeps_s=0.0, keeps=0):
+        super().__init__()
+        self.works_s, self.sleeps_s, self.keeps = works_s, sleeps_s, keeps
+        self.kept = []
+
+    def step(self, action):
+        began = time.thread_time()
+        while time.thread_time() - began < self.works_s:
+            pass
+        time.sleep(self.sleeps_s)
+        self.kept.append(bytearray(b"x" * self.keeps))
+        return super().step(action)
+
+
 for sample in [kind for kind in vars().values() if isinstance(kind, type) and issubclass(kind, gymnasium.Env)]:
     gymnasium.register(id=f"{sample.__name__}-v0", entry_point=sample)

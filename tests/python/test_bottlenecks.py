@@ -5,6 +5,7 @@ tests/bottlenecks is a program with one mistake a name. What it gains to mend on
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 from conftest import BUILD, runner
@@ -100,6 +101,26 @@ def test_names_a_mistake_first(engine, bottlenecks, expected, tmp_path, name):
     # the verdict of the run itself, where it can know
     said = json.loads((run / "run.json").read_text())["bound_by"]
     assert said.startswith((verdict, "other programs")), said
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "finding"),
+    [('{"works_s": 0.003}', "slow environment"), ('{"sleeps_s": 0.003}', "waiting environment")],
+)
+def test_names_what_an_environment_in_python_is_at(engine, tmp_path, kwargs, finding):
+    words = ["ppo", "gymnasium", "--bare", "env.id=gym_samples:Takes-v0", f"env.kwargs={kwargs}", "env.count=4", "env.workers=1"]
+    small = ["ppo.rollout=16", "ppo.minibatch=64", "ppo.epochs=1", "train.steps=640", "threads=1", "trace.window=4-8"]
+
+    def named_first(found):
+        return bool(found) and found[0]["name"] == finding and found[0]["gain"] >= 0.3
+
+    def train(run):
+        return engine("train", *words, *small, "--sinks", "jsonl", "--out", run, cwd=Path(__file__).parent)
+
+    _, found = findings_of(engine, tmp_path, train, named_first)
+    assert named_first(found), found
+    if finding == "slow environment" and len(os.sched_getaffinity(0)) > 1:
+        assert found[0]["patch"] == f"env.workers={min(4, len(os.sched_getaffinity(0)))}"
 
 
 @pytest.mark.parametrize("name", HEALTHY)

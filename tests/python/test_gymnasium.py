@@ -258,6 +258,24 @@ def test_numbers_in_info_are_counted_as_events(engine, tmp_path):
         assert done.returncode == 2 and said in done.stderr, done.stderr
 
 
+def test_memory_of_their_processes_is_planned_and_told(engine, tmp_path):
+    words = ["env.id=gym_samples:Takes-v0", "env.count=6"]
+    planned = {}
+    for workers in (1, 3):
+        done = engine("plan", "ppo", "gymnasium", "--bare", *SMALL[3:], *words, f"env.workers={workers}", "--json", cwd=HERE)
+        assert done.returncode == 0, done.stderr
+        planned[workers] = json.loads(done.stdout)["parts"]["processes of environments"]
+    # an interpreter with numpy and gymnasium each
+    assert 4 << 20 < planned[1] < 400 << 20 and 2 * planned[1] < planned[3] < 4 * planned[1], planned
+    # what they keep of each step is told of while they train
+    kept = ['env.kwargs={"keeps": 40000}', "train.steps=1600", "train.monitor_every=0.01", "train.log_every=80"]
+    rows = train(engine, tmp_path / "run", *words, "env.workers=2", *kept)
+    held = [row["memory/programs_mib"] for row in rows if "memory/programs_mib" in row]
+    # 1,520 steps behind the first row
+    assert len(held) > 5 and held[-1] - held[0] > 0.8 * 1400 * 40_000 / 2**20, held
+    assert max(row.get("machine/programs_processors", 0) for row in rows) > 0
+
+
 def test_runs_are_told_apart_by_their_ids(engine, tmp_path):
     for word, found in ("CartPole-v1", "CartPole-v1"), ("gym_samples:Echo-v0", "Echo-v0"):
         words = ("train", "ppo", "gymnasium", "--bare", f"env.id={word}", "train.steps=80", *SMALL[3:])

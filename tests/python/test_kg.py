@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 
+import pytest
 from conftest import ENGINE, HOME
 from waiting import LONG_S, wait_for_line
 
@@ -252,6 +253,18 @@ def ranked(engine, *words):
     done = engine("rank", *words, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_predicates_have_a_mean_in_which_each_counts_alike(engine):
+    report = ranked(engine, "umls", "--queries", "40", "--corruptions", "20", "--by", "predicate")
+    groups = [group["rules"] for group in report["by"].values()]
+    macro, micro = report["macro"]["rules"], report["scores"]["rules"]
+    assert len(groups) > 5 and len({group["questions"] for group in groups}) > 1
+    assert macro["questions"] == micro["questions"] == sum(group["questions"] for group in groups)
+    for figure in ("mrr", "hits1", "hits3", "hits10", "auc_pr"):
+        assert macro[figure] == pytest.approx(sum(group[figure] for group in groups) / len(groups)), figure
+    assert macro["mrr"] != micro["mrr"] and macro["mrr_interval"] == [None, None] and macro["proved_true"] is None
+    assert "macro" not in ranked(engine, "umls", "--queries", "5", "--corruptions", "5", "--by", "mode")
 
 
 # likes(X,Y) by friends (surer) and by neighbours: of each query's three candidates that are not known one has both

@@ -396,6 +396,20 @@ def test_what_cannot_be_trained_is_said_with_its_line(network, message, tmp_path
     assert not (tmp_path / "net.safetensors").exists()
 
 
+def test_a_file_is_replaced_where_that_is_asked_for(tmp_path):
+    file, network = tmp_path / "net.safetensors", Mlp()
+    maglev.save_network(Mlp(), file, "cartpole")
+    before = file.read_bytes()
+    with pytest.raises(maglev.Error, match="is there already; name another, or replace it by overwrite=True"):
+        maglev.save_network(network, file, "cartpole")
+    assert file.read_bytes() == before
+    maglev.save_network(network, file, "cartpole", overwrite=True)
+    assert torch.equal(read_tensors(file)[0]["value.0.weight"], network.value[0].weight)
+    assert list(tmp_path.iterdir()) == [file]
+    with pytest.raises(maglev.Error, match="cannot be written: No such file"):
+        maglev.save_network(network, tmp_path / "nowhere" / "net.safetensors", "cartpole")
+
+
 def test_what_does_not_fit_a_run_is_said(tmp_path):
     with pytest.raises(maglev.Error, match="network= is for ppo"):
         maglev.train("tdmpc2", "pendulum", network=Mlp(3, 1))

@@ -266,6 +266,7 @@ def test_what_a_mask_forbids_is_the_first_that_it_allows():
     "actions, said",
     [
         ({"agent_0": 0}, "got none of agent_1, agent_2"),
+        ({f"agent_{i}": 0 for i in range(9)}, "has agents agent_0, agent_1,"),
         ({f"agent_{i}": 11 * (i == 3) for i in range(8)}, "agent_3 takes Discrete(11), got 11"),
     ],
 )

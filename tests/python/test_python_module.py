@@ -202,6 +202,8 @@ def test_what_is_wrong_is_said():
         (lambda: maglev.train("ppo", len), "[train] an environment is named by a text, got <built-in"),
         (lambda: maglev.train("ppo", Path()), '"gymnasium" with their id among the settings: {"env.id": "CartPole-v1"}'),
         (lambda: maglev.train("ppo", "cartpole", {"ppo.lr": lambda left: left}, out="never"), "[settings] ppo.lr is a value"),
+        (lambda: maglev.train("ppo", "cartpole", out=3), "[train] out is a path, got 3"),
+        (lambda: maglev.train("ppo", "cartpole", out="never", config=3), "[train] config is a path, got 3"),
         (lambda: maglev.train("ppo", "cartpole", out="never", on_row=3), "on_row must be a function, got 3"),
         (lambda: maglev.train("ppo", "cartpole", out="never", sinks=3), 'sinks are names, such as ["jsonl"], got 3'),
         (lambda: maglev.load("nowhere", mode=None), "[load] a mode is named by a text, got None"),

@@ -191,6 +191,7 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
     for row, judged in zip(report["runs"], kept, strict=True):
         assert (row["sampled"], row["greedy"]) == (judged["sampled"], judged["greedy"])
         assert row["seed"] == judged["seed"] and row["algorithm"] == "ppo"
+    kept_of_run = kept[2]
     results = json.loads((folder / "results.json").read_text())["arms"]
     assert report["figures"][str(seeds)]["sampled"] == results["proxy"]["sampled"]
 
@@ -209,10 +210,14 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
     text = engine("study", "judge", truth, seeds, *how, "threads=1").stdout
     assert "Goodhart failure index: " in text and "survival collapse: " in text and "Holm p" in text
 
+    # in other worlds
+    other = json.loads(engine("study", "judge", run, *how, "--eval-seed", 7, "--json", "threads=1").stdout)
+    assert other["protocol"]["seed"] == 7 and other["runs"][0]["sampled"] != kept_of_run["sampled"]
+
     page = tmp_path / "page.md"
-    done = engine("study", "judge", run, *how, "--report", page, "env.poison_energy=-3", "threads=1")
+    done = engine("study", "judge", run, *how, "--eval-seed", 7, "--report", page, "env.poison_energy=-3", "threads=1")
     assert done.returncode == 0 and "mean life" in done.stdout and "little food, much poison" in done.stdout
-    assert "env.poison_energy=-3" in page.read_text() and "threads=" not in page.read_text()
+    assert "--eval-seed 7" in page.read_text() and "env.poison_energy=-3" in page.read_text() and "threads=" not in page.read_text()
     assert (tmp_path / "page_survival.svg").exists()
 
 

@@ -41,7 +41,7 @@ struct Asked {
               {.min = 0, .max = 1024});
     table.add("train.precision", precision, "of networks' forward passes");
     table.add("train.deterministic", deterministic, "the same bits each time on a GPU");
-    for (const std::string& setting : settings) table.override_with(setting);
+    table.override_with(settings);
   }
 };
 

@@ -378,9 +378,9 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   const GivenSettings given = sorted_settings("eval", traced.settings(), {folder});
   print_notes(run_notes(folder, traced.settings()));
   auto judged = experiment_of(folder);
-  for (const auto& setting : given.env) judged->table().override_with(setting);
+  judged->table().override_with(given.env);
   const Judging judging = judging_of(judged->env(), judged->env_params(), given.env);
-  for (const auto& setting : judging.settings) judged->table().override_with(setting);
+  judged->table().override_with(judging.settings);
   if (!judging.note.empty()) print_notes({judging.note});
   std::vector<std::string> own = file_settings(judged->env(), judged->env_params());
   std::ranges::remove_copy_if(traced.settings(), std::back_inserter(own),

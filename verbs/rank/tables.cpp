@@ -1,6 +1,7 @@
 #include "verbs/rank/tables.h"
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -64,6 +65,27 @@ Json to_json(const Figures& f) {
           {"proved_false", finite_or_null<Json>(f.proved_false)}};
 }
 
+/// Each group counts alike, however many questions it has; what is not known of one is left out.
+Figures mean_of(const std::vector<Figures>& groups) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  Figures mean{.questions = 0, .mrr = {kUnknown, kUnknown}};
+  for (const Figures& f : groups) mean.questions += f.questions;
+  const auto over = [&](auto figure) {
+    double sum = 0, count = 0;
+    for (const Figures& f : groups)
+      if (const double value = figure(f); std::isfinite(value)) sum += value, ++count;
+    return count > 0 ? sum / count : kUnknown;
+  };
+  mean.rank.mrr = over([](const Figures& f) { return f.rank.mrr; });
+  mean.rank.hits1 = over([](const Figures& f) { return f.rank.hits1; });
+  mean.rank.hits3 = over([](const Figures& f) { return f.rank.hits3; });
+  mean.rank.hits10 = over([](const Figures& f) { return f.rank.hits10; });
+  mean.auc_pr = over([](const Figures& f) { return f.auc_pr; });
+  mean.proved_true = over([](const Figures& f) { return f.proved_true; });
+  mean.proved_false = over([](const Figures& f) { return f.proved_false; });
+  return mean;
+}
+
 /// A CSV field.
 std::string quoted(const std::string& name) {
   if (name.find_first_of(",\"\n") == std::string::npos) return name;
@@ -121,8 +143,7 @@ Table figures_table(const Ranking& r, const std::vector<Scoring>& scorings,
     // an embedding proves nothing, and neither do rules without a search
     const bool proves = scoring.name != "embedding" && scoring.name != "rules";
     const auto& trials = proves ? r.trials : no_trials;
-    const auto add = [&](const std::string& group, const std::vector<size_t>& which, Json& into) {
-      const Figures f = figures_of(which, r.questions, places, ranks, trials);
+    const auto add = [&](const std::string& group, const Figures& f, Json& into) {
       std::vector<std::string> row{scoring.name};
       if (by) row.insert(row.begin(), group);
       const auto rest = cells(f);
@@ -130,10 +151,16 @@ Table figures_table(const Ranking& r, const std::vector<Scoring>& scorings,
       table.add(row);
       into = to_json(f);
     };
-    add("all", all, report["scores"][scoring.name]);
+    const auto of = [&](const std::vector<size_t>& which) {
+      return figures_of(which, r.questions, places, ranks, trials);
+    };
+    add("all", of(all), report["scores"][scoring.name]);
     if (!by) continue;
+    std::vector<Figures> groups;
     for (const auto& [name, which] : groups_of(r, *by, program))
-      add(name, which, report["by"][name][scoring.name]);
+      add(name, groups.emplace_back(of(which)), report["by"][name][scoring.name]);
+    if (by == By::predicate)
+      add("mean of predicates", mean_of(groups), report["macro"][scoring.name]);
   }
   return table;
 }

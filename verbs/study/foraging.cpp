@@ -95,6 +95,15 @@ std::vector<std::string> survival_settings() {
   return {"env.energy=live", "env.max_steps=1000000000", "env.keep_world=true"};
 }
 
+std::string flags_of(const Protocol& protocol) {
+  const Protocol usual;
+  std::string text;
+  if (protocol.envs != usual.envs) text += " --eval-envs " + std::to_string(protocol.envs);
+  if (protocol.steps != usual.steps) text += " --eval-steps " + std::to_string(protocol.steps);
+  if (protocol.seed != usual.seed) text += " --eval-seed " + std::to_string(protocol.seed);
+  return text;
+}
+
 Foraging forage(Player& player, const Game& game, const Protocol& protocol) {
   const Events events(game.spec);
   const int density = density_column(game.spec);

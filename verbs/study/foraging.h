@@ -23,6 +23,9 @@ struct Protocol {
   bool operator==(const Protocol&) const = default;
 };
 
+/// What asks for it on a command line, each with a space before it, where it is not the usual one.
+std::string flags_of(const Protocol& protocol);
+
 /// What was counted in some steps.
 struct Tally {
   int64_t steps = 0;

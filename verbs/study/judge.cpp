@@ -74,11 +74,7 @@ std::unique_ptr<Ground> ground_of(const std::string& run, const JudgeRequest& re
 std::string judge_command(const JudgeRequest& request) {
   std::string text = command_name() + " study judge";
   for (const std::string& name : request.runs) text += " " + shell_word(name);
-  const Protocol usual;
-  if (request.protocol.envs != usual.envs)
-    text += " --eval-envs " + std::to_string(request.protocol.envs);
-  if (request.protocol.steps != usual.steps)
-    text += " --eval-steps " + std::to_string(request.protocol.steps);
+  text += flags_of(request.protocol);
   std::vector<std::string> settings = request.settings;
   take_threads(settings);
   for (const std::string& setting : settings) text += " " + shell_word(setting);

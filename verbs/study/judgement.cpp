@@ -11,7 +11,7 @@ namespace {
 
 std::unique_ptr<Experiment> settled_in(std::unique_ptr<Experiment> made,
                                        const std::vector<std::string>& settings) {
-  for (const std::string& setting : settings) made->table().override_with(setting);
+  made->table().override_with(settings);
   made->env().check(made->env_params());
   return made;
 }

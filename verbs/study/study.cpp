@@ -45,6 +45,7 @@ Grammar grammar() {
                      "are enough)"},
                     {"--eval-steps", "N",
                      "steps in each of them (default 16384; on a processor 1024 are enough)"},
+                    {"--eval-seed", "S", "seed of these worlds and of draws (default 1000003)"},
                     {"--overwrite", "",
                      "move another study in DIR aside, and replace the files of --report"},
                     {"--json", "", "of judge: print JSON instead of tables"}},
@@ -60,11 +61,7 @@ std::string command_of(const StudyRequest& request, const std::string& arms) {
       command_name() + " study " + request.plan->name + " --seeds " + std::to_string(request.seeds);
   if (request.steps > 0) text += " --steps " + std::to_string(request.steps);
   if (!arms.empty()) text += " --arms " + arms;
-  const Protocol usual;
-  if (request.protocol.envs != usual.envs)
-    text += " --eval-envs " + std::to_string(request.protocol.envs);
-  if (request.protocol.steps != usual.steps)
-    text += " --eval-steps " + std::to_string(request.protocol.steps);
+  text += flags_of(request.protocol);
   if (request.files.bare) text += " --bare";
   if (request.files.config) text += " --config " + shell_word(*request.files.config);
   std::vector<std::string> settings = request.settings;
@@ -88,6 +85,8 @@ Protocol protocol_given(const Arguments& arguments) {
   Protocol protocol;
   protocol.envs = arguments.integer("--eval-envs", 1, 1 << 20).value_or(protocol.envs);
   protocol.steps = arguments.integer("--eval-steps", 1, 1 << 24).value_or(protocol.steps);
+  protocol.seed = uint64_t(
+      arguments.integer("--eval-seed", 0, int64_t(1) << 53).value_or(int64_t(protocol.seed)));
   return protocol;
 }
 
@@ -175,7 +174,8 @@ VerbEntry entry() {
           "study <study> [--seeds N] [--steps N] [--arms NAMES] [--out DIR] "
           "[+hardware=auto|NAME|FILE] [setting=value ...]\n"
           "  stopped, it goes on by the same command\n"
-          "study judge <run> ... [--eval-envs N] [--eval-steps N] [--json] [--report FILE] "
+          "study judge <run> ... [--eval-envs N] [--eval-steps N] [--eval-seed S] [--json] "
+          "[--report FILE] "
           "[setting=value ...]\n"
           "  judges runs of any algorithm on goodhart by the same protocol, and tests each pair: a "
           "run, <run>@<checkpoint>, a folder of seeds, or a scripted player such as random;\n"

@@ -45,6 +45,7 @@ double seconds_since(Clock::time_point begin) {
 // one trial in training
 struct Job {
   Claim claim;
+  std::string gpu;  // that the child sees; empty: all
   Child child;
   Clock::time_point began, next_look = began;  // next_look: at its metrics
   bool told = false;                           // to stop at its rung
@@ -137,7 +138,10 @@ class Worker {
       return true;
     }
     const std::vector<std::string> words = words_of(claim->task);
-    jobs_.push_back({std::move(*claim), Child(words, folder + "/log.txt"), Clock::now()});
+    std::vector<std::string> held;
+    for (const Job& job : jobs_) held.push_back(job.gpu);
+    const std::string gpu = next_gpu(side_.gpus, held);
+    jobs_.push_back({std::move(*claim), gpu, Child(words, folder + "/log.txt", gpu), Clock::now()});
     return true;
   }
 

@@ -51,6 +51,7 @@ struct Member {
   uint64_t seed = 0;
   std::string folder, log;
   std::optional<Child> child;  // while it trains
+  std::string gpu;             // that the child sees; empty: all
   bool tried = false;          // this time
   bool held = false;           // another process trains it
   int64_t known_steps = 0;     // as seeds.json last had them
@@ -281,7 +282,11 @@ class Group {
     for (Member& member : members_) {
       if (training >= side_.at_once) break;
       if (member.child || is_held(member) || !waits(member)) continue;
-      member.child.emplace(words_of(member), member.log);
+      std::vector<std::string> held;
+      for (const Member& other : members_)
+        if (other.child) held.push_back(other.gpu);
+      member.gpu = next_gpu(side_.gpus, held);
+      member.child.emplace(words_of(member), member.log, member.gpu);
       member.tried = true;
       ++training;
     }

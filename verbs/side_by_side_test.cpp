@@ -1,0 +1,60 @@
+#include "verbs/side_by_side.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include "base/core/file.h"
+#include "tests/folder.h"
+#include "verbs/child.h"
+
+namespace maglev {
+namespace {
+
+using Gpus = std::vector<std::string>;
+
+TEST(SideBySide, several_gpus_are_dealt_out_and_one_that_was_named_is_not) {
+  EXPECT_EQ(gpus_to_deal("auto", 1, 3, nullptr), (Gpus{"0", "1", "2"}));
+  EXPECT_EQ(gpus_to_deal("cuda", 1, 2, "4,GPU-7"), (Gpus{"4", "GPU-7"}));
+  // what stands behind one that is not there is not seen
+  EXPECT_EQ(gpus_to_deal("cuda", 1, 2, "4,5,-1,6"), (Gpus{"4", "5"}));
+  EXPECT_EQ(gpus_to_deal("auto", 1, 1, nullptr), Gpus{});
+  EXPECT_EQ(gpus_to_deal("cuda:1", 1, 4, nullptr), Gpus{});
+  // the processes of a run take one each
+  EXPECT_EQ(gpus_to_deal("auto", 2, 4, nullptr), Gpus{});
+}
+
+TEST(SideBySide, the_gpu_with_the_fewest_runs_is_next) {
+  const Gpus gpus{"4", "5"};
+  EXPECT_EQ(next_gpu(gpus, {}), "4");
+  EXPECT_EQ(next_gpu(gpus, {"4"}), "5");
+  EXPECT_EQ(next_gpu(gpus, {"5"}), "4");
+  EXPECT_EQ(next_gpu(gpus, {"4", "5"}), "4");
+  EXPECT_EQ(next_gpu({}, {"", ""}), "");
+}
+
+// run again in a process of its own, it says what it sees
+TEST(SideBySide, a_child_sees_the_gpu_it_was_given) {
+  constexpr const char* kInChild = "MAGLEV_TEST_IN_CHILD";
+  if (std::getenv(kInChild)) {
+    const char* seen = std::getenv("CUDA_VISIBLE_DEVICES");
+    std::printf("sees %s.\n", seen ? seen : "all");
+    return;
+  }
+  const auto seen = [](const std::string& gpu) {
+    const std::string log = test_folder() + "/sees" + gpu;
+    Child child({"--gtest_filter=*a_child_sees_the_gpu*"}, log, gpu);
+    EXPECT_EQ(child.wait(), 0);
+    return read_file(log, 1 << 20);
+  };
+  setenv(kInChild, "1", 1);
+  EXPECT_NE(seen("7").find("sees 7."), std::string::npos) << seen("7");
+  setenv("CUDA_VISIBLE_DEVICES", "2,3", 1);
+  EXPECT_NE(seen("").find("sees 2,3."), std::string::npos) << seen("");
+  EXPECT_NE(seen("3").find("sees 3."), std::string::npos) << seen("3");
+  unsetenv("CUDA_VISIBLE_DEVICES"), unsetenv(kInChild);
+}
+
+}  // namespace
+}  // namespace maglev
