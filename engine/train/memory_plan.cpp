@@ -324,6 +324,10 @@ int64_t parse_bytes(const std::string& text) {
     throw Error("[memory] a size is a number and KiB, MiB, GiB or TiB, e.g. 4GiB, got '" + text +
                 "'");
   for (size_t i = 0; i < power; ++i) bytes *= 1024;
+  // who says 8 means another unit
+  if (constexpr double kLeast = 1 << 20; bytes < kLeast && unit.empty())
+    throw Error("[memory] '" + text + "' is so many bytes: give a unit, " + text + "GiB or " +
+                text + "MiB");
   if (!(bytes < double(std::numeric_limits<int64_t>::max())))
     throw Error("[memory] '" + text + "' is more than any machine has; leave the limit out");
   return int64_t(bytes);

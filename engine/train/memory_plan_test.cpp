@@ -395,7 +395,9 @@ TEST(MemoryPlan, of_a_gpu_counts_activations_in_the_precision_they_are_kept_in) 
 TEST(MemoryPlan, sizes_are_read_with_their_unit) {
   EXPECT_EQ(parse_bytes("512MiB"), int64_t(512) << 20);
   EXPECT_EQ(parse_bytes("1.5 G"), int64_t(3) << 29);
-  EXPECT_EQ(parse_bytes("4096"), 4096);
+  EXPECT_EQ(parse_bytes("4194304"), 4 << 20);
+  EXPECT_EQ(parse_bytes("4 KiB"), 4096);
+  EXPECT_TRUE(contains(error_of([] { parse_bytes("8"); }), "so many bytes: give a unit, 8GiB"));
   for (const char* wrong : {"", "much", "4 parsecs", "-1G", "0"})
     EXPECT_TRUE(contains(error_of([&] { parse_bytes(wrong); }), "e.g. 4GiB")) << wrong;
 }

@@ -18,6 +18,7 @@
 #include "engine/run/stored_experiment.h"
 #include "engine/train/session.h"
 #include "engine/train/timed.h"
+#include "engine/train/training_run.h"
 
 namespace maglev {
 
@@ -114,7 +115,7 @@ void Session::retry_save(const std::string& why, const std::function<void()>& at
   const double end_s = steady_s() + options().retry_save;
   if (options().retry_save > 0)
     // the folder has no room for a line
-    writer_.tell(why + "; it is tried again for " + printed("%g s", options().retry_save) +
+    writer_.tell(why + "; " + kTriedAgain + printed("%g s", options().retry_save) +
                  " (train.retry_save), Ctrl-C ends without it");
   std::string last = why;
   for (double pause = kFirstPause; steady_s() < end_s; pause = std::min(2 * pause, kLongestPause)) {

@@ -30,6 +30,9 @@ struct RunRequest {
 /// The process's exit status where train.stall_end ended it.
 constexpr int kStalled = 4;
 
+/// What a run says, among other things, where a save failed and it waits for room.
+inline constexpr const char* kTriedAgain = "it is tried again for ";
+
 enum class RunOutcome {
   finished,  ///< train.steps were done, or train.until_return was reached
   stopped,   ///< a signal or a hook asked for it: saved and left

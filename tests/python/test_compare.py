@@ -137,6 +137,20 @@ def test_seeds_that_are_not_there_yet_are_told(engine, tmp_path):
     assert "note" not in engine("compare", folder).stdout and "begun" not in engine("runs", folder).stdout
 
 
+@pytest.mark.parametrize("empty", [False, True])
+def test_a_finished_seed_whose_metrics_are_gone_is_told(engine, tmp_path, empty):
+    folder = tmp_path / "seeds"
+    for seed in (1, 2, 3):
+        make_run(folder / f"seed-{seed}", [1.0, 2.0, float(seed)])
+    listed = [{"seed": seed, "state": "finished", "return": 1.0} for seed in (1, 2, 3)]
+    (folder / "seeds.json").write_text(json.dumps({"algorithm": "ppo", "environment": "cartpole", "seeds": listed}))
+    metrics = folder / "seed-2" / "metrics.jsonl"
+    metrics.write_text("") if empty else metrics.unlink()
+    done = engine("compare", folder, make_run(tmp_path / "other", [1.0, 2.0]))
+    assert done.returncode == 2, done.stdout
+    assert f"{metrics} holds no row, and the run has finished: bring the file back" in done.stderr
+
+
 def test_rows_that_cannot_be_read_are_told(engine, tmp_path):
     run = make_run(tmp_path / "run", [float(i) for i in range(1, 21)])
     metrics = run / "metrics.jsonl"
@@ -151,7 +165,7 @@ def test_rows_that_cannot_be_read_are_told(engine, tmp_path):
     assert compare(engine, run)["groups"][0]["notes"] == [f"1 of 20 rows of {metrics} cannot be read"]
     metrics.write_text("\n".join(lines[:5]) + "\n")
     assert compare(engine, run)["groups"][0]["notes"] == [f"rows of {metrics} end at step 500 of 2000"]
-    for text, said in (("{\n" * 3, "none of its 3 rows can be read"), ("", "holds no row yet")):
+    for text, said in (("{\n" * 3, "none of its 3 rows can be read"), ("", "holds no row, and the run has finished")):
         metrics.write_text(text)
         done = engine("compare", run)
         assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr

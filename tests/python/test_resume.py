@@ -798,6 +798,9 @@ def test_a_job_that_is_started_again_goes_on_as_it_was_resumed(engine, tmp_path)
     assert (run / "given.txt").read_text() == given + "# resumed at step 640, with:\ntrain.steps=1280\n"
     again = engine(*words)
     assert again.returncode == 0 and "is finished" in again.stdout
+    # what tune has found since makes no other run of it
+    again = engine(*words, "train.collect=blocks")
+    assert again.returncode == 0 and "is finished" in again.stdout, again.stderr
 
 
 def test_a_run_that_was_killed_as_it_began_begins_again(engine, tmp_path):

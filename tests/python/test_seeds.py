@@ -55,10 +55,18 @@ def test_where_seeds_are_evaluated_their_last_evaluations_are_summed_up(engine, 
 
 def test_runs_lists_a_group_as_one_row_and_its_seeds_by_themselves(group, engine):
     folder, _ = group
-    mean = json.loads((folder / "seeds.json").read_text())["mean"]
+    result = json.loads((folder / "seeds.json").read_text())
+    mean = result["mean"]
     listed = engine("runs", folder.parent).stdout
     assert "3 of 3 seeds finished" in listed and f"{mean:.2f}" in listed
     assert engine("runs", folder).stdout.count("cartpole") == 3
+    # a column is of one figure, also where evaluations are summed up
+    judged = {**result, "mean_of": "evaluation", "mean": 1234.5}
+    try:
+        (folder / "seeds.json").write_text(json.dumps(judged))
+        assert f"{mean:.2f}" in engine("runs", folder.parent).stdout
+    finally:
+        (folder / "seeds.json").write_text(json.dumps(result, indent=2) + "\n")
 
 
 def test_a_seed_is_the_run_it_would_be_by_itself(group, engine, tmp_path):

@@ -227,6 +227,8 @@ def test_a_run_is_judged_outside_a_study_as_within_it(study, engine, tmp_path):
         (["judge"], "expects runs"),
         (["judge", "nowhere"], "nowhere"),
         (["judge", "RUN", "--seeds", 2], "--seeds is of a study"),
+        (["judge", "RUN", "RUN"], "is given twice, and nobody is compared with himself"),
+        (["judge", "RUN", "random", "random"], "random is given twice"),
         (["judge", "RUN", "threads=-1"], "threads must be in [0, 1024]"),
         (["judge", "RUN", "env.energy=frozen"], "env.energy is set where survival is judged"),
         (["goodhart", "--json"], "--json is of judge"),

@@ -108,7 +108,7 @@ def test_the_best_is_confirmed_with_seeds_the_search_did_not_use(swept, engine, 
     assert lr.removeprefix("ppo.").replace("=", ": ") in (folder / "confirm" / f"trial-{best['number']}" / "settings.yaml").read_text()
     page = (folder / "report.html").read_text()
     assert "Confirmation" in page and "which the search did not use" in page
-    # the same command trains nothing more; a third seed is added, and then fewer are refused
+    # the same command trains nothing more; a third seed is added, and then counts
     files = [(path, path.stat().st_mtime_ns) for path in folder.glob("confirm/*/seed-*/metrics.jsonl")]
     again = engine(*command)
     assert again.returncode == 0 and again.stdout[again.stdout.index("Confirmed with") :] == told
@@ -118,7 +118,13 @@ def test_the_best_is_confirmed_with_seeds_the_search_did_not_use(swept, engine, 
     assert all(path.stat().st_mtime_ns == at for path, at in files)
     assert len(list(folder.glob("confirm/*/seed-4/metrics.jsonl"))) == len(files) // 2
     fewer = engine(*command)
-    assert fewer.returncode == 2 and "holds 3 seeds that began, and 2 are asked for" in fewer.stderr, fewer.stderr
+    assert fewer.returncode == 0 and "3 seeds of the settings are there already: it is confirmed by these, in place of 2" in fewer.stderr
+    # who does not ask for it again is told what it came to, and keeps it
+    silent = engine(*command[:-4], *command[-2:])
+    assert silent.returncode == 0 and "confirms" not in silent.stderr, silent.stderr
+    for done in (fewer, silent):
+        assert done.stdout[done.stdout.index("Confirmed with") :] == more.stdout[more.stdout.index("Confirmed with") :]
+    assert "Confirmation" in (folder / "report.html").read_text()
 
 
 def test_a_confirmation_that_was_killed_goes_on(swept, engine, tmp_path):
@@ -152,6 +158,33 @@ def test_who_ends_while_another_trains_leaves_it_to_confirm(swept, engine, tmp_p
 def test_a_population_has_no_settings_to_confirm(engine, tmp_path):
     done = engine(*words(tmp_path / "s", "--sampler", "pbt", "--confirm", 3))
     assert done.returncode == 2 and "--confirm trains the best settings anew" in done.stderr
+
+
+def test_what_is_free_makes_no_other_sweep_unless_it_is_given(swept, engine, tmp_path):
+    folder = shutil.copytree(swept[0], tmp_path / "s")
+    command = words(folder, "--trials", 6, "--start", 3, "--parallel", 1)
+    # as tune finds it on another machine
+    profile = tmp_path / "profile.yaml"
+    profile.write_text("train.collect: blocks\nppo.network.fast_tanh: false\n")
+    before = json.loads((folder / "sweep.json").read_text())
+    begun = engine(*command[:-2], f"+hardware={profile}", "--out", tmp_path / "other", "--trials", 1)
+    assert begun.returncode == 2 or "train.collect" not in json.loads((tmp_path / "other" / "sweep.json").read_text())["settings"]
+    assert "train.collect" not in before["settings"] and "ppo.lr_end" in before["settings"]
+    given = engine(*command, "train.collect=blocks")
+    assert given.returncode == 2 and "another train.collect: nothing there, blocks asked for" in given.stderr, given.stderr
+
+
+def test_seconds_before_a_kill_count(swept, engine, tmp_path):
+    folder = shutil.copytree(swept[0], tmp_path / "s")
+    path = folder / "trials" / "2" / "trial.json"
+    trial = json.loads(path.read_text())
+    # as a worker leaves it that was killed between the run's end and its own
+    path.write_text(json.dumps({**trial, "state": "running", "seconds": 0.0, "score": None}))
+    done = engine(*words(folder, "--trials", 6, "--start", 3, "--parallel", 1))
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in (folder / "trials" / "2" / "run" / "metrics.jsonl").read_text().splitlines()]
+    again = json.loads(path.read_text())
+    assert again["state"] == "finished" and again["seconds"] == pytest.approx(rows[-1]["seconds"])
 
 
 def test_the_same_command_again_trains_nothing(swept, engine):
@@ -362,6 +395,13 @@ def test_several_seeds_a_trial_are_scored_by_their_mean(engine, tmp_path):
         (["--space", "ppo.lr=[1e-3,1e-2]"], "a,b,c, got '[1e-3,1e-2]'"),
         (["--space", "seed=1..3"], "does not make a policy better"),
         (["--space", "device"], "[--space device] does not make a policy better; leave it out"),
+        (["--space", "train.price=0..10"], "[--space train.price] does not make a policy better; leave it out"),
+        (["--space", "trace.every=0..100"], "does not make a policy better"),
+        (["--space", "hardware=cpu,ci"], "does not make a policy better"),
+        (["--space", "ppo.lr", "--rung", "100"], "--rung is of --scheduler asha; leave it out, or say --scheduler asha"),
+        (["--space", "ppo.lr", "--population", "4"], "--population is of --sampler pbt"),
+        (["--space", "ppo.lr", "--sampler", "random", "--start", "4"], "--start is of --sampler tpe"),
+        (["--space", "train.steps=200..3000", "--scheduler", "asha", "--sampler", "random"], "leave out one of them"),
         ([], "nothing to search"),
         (["--space", "ppo.lr", "--sampler", "tpee"], "did you mean tpe"),
         (["--space", "ppo.lr", "--sampler", "cmaes", "--scheduler", "asha"], "random and tpe"),

@@ -26,7 +26,8 @@ constexpr std::string_view kLeftOut[] = {
     "train.steps",         "train.log_every",   "train.monitor_every", "train.save_every",
     "train.eval_every",    "train.eval_env",    "train.eval_episodes", "train.until_return",
     "train.on_divergence", "train.save_replay", "train.retry_save",    "train.keep",
-    "train.init_from",     "train.stall",       "train.stall_end",     "train.price"};
+    "train.init_from",     "train.stall",       "train.stall_end",     "train.price",
+    "env.timeout"};
 constexpr std::string_view kTraces = "trace.";
 
 std::string speed_text(double steps_per_second) { return printed("%.0f", steps_per_second); }

@@ -21,6 +21,10 @@
 namespace maglev::verbs::compare {
 namespace {
 
+// of a run that has finished
+constexpr const char* kLost =
+    " holds no row, and the run has finished: bring the file back, or leave the run out";
+
 std::string metrics_of(const std::string& run) { return run + "/" + kMetricsFile; }
 
 void add_runs(const std::string& folder, Group& group) {
@@ -39,6 +43,7 @@ void add_runs(const std::string& folder, Group& group) {
   int64_t trained = 0;
   for (const std::string& run : train::seed_runs(folder))
     if (path_exists(metrics_of(run))) group.runs.push_back(run), ++trained;
+    else if (has_finished(run)) throw Error("[compare] " + metrics_of(run) + kLost);
   if (trained == 0) throw missing("has no seed that trained");
   try {
     if (const int64_t all = train::seeds_group(folder).count; trained < all)
@@ -113,11 +118,12 @@ Rows rows_of(const std::string& run, const std::string& column) {
       rows.found.emplace_back(row.step(), row.value(column));
   });
   if (rows.read == 0)
-    throw Error("[compare] " + metrics_of(run) +
-                (rows.unreadable > 0
-                     ? ": none of its " + std::to_string(rows.unreadable) +
-                           " rows can be read; leave the run out, or bring the file back"
-                     : " holds no row yet; leave the run out, or wait for its first one"));
+    throw Error(
+        "[compare] " + metrics_of(run) +
+        (rows.unreadable > 0 ? ": none of its " + std::to_string(rows.unreadable) +
+                                   " rows can be read; leave the run out, or bring the file back"
+         : has_finished(run) ? kLost
+                             : " holds no row yet; leave the run out, or wait for its first one"));
   return rows;
 }
 
@@ -160,8 +166,11 @@ double value_of(const std::string& run, const Metric& metric, Group& group) {
     for (const std::string& column : full)
       if (column.starts_with("eval/") || column.starts_with("events/") || column == "return_mean")
         others += (others.empty() ? "" : ", ") + column;
-    throw Error("[compare] " + run + " has no value of " + metric.column +
-                " in any row: no episode ended, perhaps; " +
+    const bool of_episodes = metric.column.starts_with("eval/") ||
+                             metric.column.starts_with("events/") ||
+                             metric.column == "return_mean" || metric.column == "length_mean";
+    throw Error("[compare] " + run + " has no value of " + metric.column + " in any row" +
+                (of_episodes ? ": no episode ended, perhaps; " : "; ") +
                 (others.empty() ? "choose another --metric" : "--metric may be " + others));
   }
   if (count == 0)

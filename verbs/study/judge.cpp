@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -148,17 +150,27 @@ int judge_runs(const JudgeRequest& request) {
   std::vector<Named> named;
   std::string first;  // run that is judged
   size_t most = 0;    // runs of a name
+  std::set<std::string> seen;
+  const auto expect_once = [&](const std::string& what, const std::string& place) {
+    if (!seen.insert(place).second)
+      throw Error("[study] " + what + " is given twice, and nobody is compared with himself");
+  };
   for (const std::string& name : request.runs) {
     Named& one = named.emplace_back(Named{.arm = {.name = name.c_str(), .summary = ""}});
     if (is_player(name)) {
       one.arm.player = name.c_str();
+      expect_once(name, name);
       continue;
     }
     one.runs = runs_of(name);
     most = std::max(most, one.runs.size());
     if (first.empty()) first = one.runs[0].folder;
     // what one refuses is said before the others are judged
-    for (const RunName& run : one.runs) ground_of(run.folder, request);
+    for (const RunName& run : one.runs) {
+      expect_once(run.folder,
+                  std::filesystem::weakly_canonical(run.folder).string() + "@" + run.checkpoint);
+      ground_of(run.folder, request);
+    }
   }
   std::vector<ArmResult> results;
   std::vector<std::string> modes;

@@ -30,29 +30,30 @@ constexpr const char* kJudge = "judge";
 constexpr size_t kMostWords = 1000;
 
 Grammar grammar() {
-  return {.flags = {{"--seeds", "N", "training seeds of each arm, from 1 on (default 5)"},
-                    {"--steps", "N",
-                     "steps of each run, in whole iterations (default: as configs/ says)"},
-                    {"--arms", "NAMES", "by commas (default: all of the study)"},
-                    {"--config", "FILE",
-                     "settings of all arms from YAML or JSON, before those on the command line"},
-                    {"--bare", "", "do not load the proven settings"},
-                    {"--out", "DIR", "folder of runs and report (default runs/study-<study>)"},
-                    {"--report", "FILE",
-                     "write the report to FILE.md and its figures beside it as well"},
-                    {"--eval-envs", "N",
-                     "worlds each run is judged in (default 8192: hours on a processor, where 256 "
-                     "are enough)"},
-                    {"--eval-steps", "N",
-                     "steps in each of them (default 16384; on a processor 1024 are enough)"},
-                    {"--eval-seed", "S", "seed of these worlds and of draws (default 1000003)"},
-                    {"--overwrite", "",
-                     "move another study in DIR aside, and replace the files of --report"},
-                    {"--json", "", "of judge: print JSON instead of tables"}},
-          .least = 1,
-          .most = kMostWords,
-          .names = "<study> | judge <run> ...",
-          .settings = true};
+  return {
+      .flags = {{"--seeds", "N", "training seeds of each arm, from 1 on (default 5)"},
+                {"--steps", "N",
+                 "steps of each run, in whole iterations (default: as configs/ says)"},
+                {"--arms", "NAMES", "by commas (default: all of the study)"},
+                {"--config", "FILE",
+                 "settings of all arms from YAML or JSON, before those on the command line"},
+                {"--bare", "", "do not load the proven settings"},
+                {"--out", "DIR", "folder of runs and report (default runs/study-<study>)"},
+                {"--report", "FILE",
+                 "write the report to FILE, which ends in .md, and its figures beside it as well"},
+                {"--eval-envs", "N",
+                 "worlds each run is judged in (default 8192: hours on a processor, where 256 "
+                 "are enough)"},
+                {"--eval-steps", "N",
+                 "steps in each of them (default 16384; on a processor 1024 are enough)"},
+                {"--eval-seed", "S", "seed of these worlds and of draws (default 1000003)"},
+                {"--overwrite", "",
+                 "move another study in DIR aside, and replace the files of --report"},
+                {"--json", "", "of judge: print JSON instead of tables"}},
+      .least = 1,
+      .most = kMostWords,
+      .names = "<study> | judge <run> ...",
+      .settings = true};
 }
 
 /// What makes it again, without where it lies here and how many threads it had.

@@ -1,5 +1,7 @@
 #include "verbs/sweep/confirm.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <tuple>
 #include <unistd.h>
@@ -9,12 +11,14 @@
 #include "base/core/terminal.h"
 #include "base/statistics/samples.h"
 #include "engine/algo/experiment.h"
+#include "engine/run/run_dir.h"
 #include "engine/run/several_runs.h"
 #include "verbs/compare/groups.h"
 #include "verbs/compare/verdict.h"
 #include "verbs/notes.h"
 #include "verbs/sweep/report.h"
 #include "verbs/table.h"
+#include "verbs/train/seed_runs.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::sweep {
@@ -37,6 +41,17 @@ RunOutcome train_arm(const Board& board, const std::string& settings, const std:
   return train::train_seeds(experiment, {.out = folder, .count = seeds, .sinks = {"jsonl"}});
 }
 
+// where the settings that the search began with are trained, and the best
+std::array<std::string, 2> arms_of(const Board& board, const BoardTrial& best) {
+  const std::string folder = board.folder() + "/confirm/";
+  return {folder + "start", folder + "trial-" + std::to_string(best.trial.number)};
+}
+
+// seeds that have begun
+int64_t begun(const std::string& arm) {
+  return is_seeds(arm) ? int64_t(train::seed_runs(arm).size()) : 0;
+}
+
 std::vector<std::string> row_of(const compare::Group& group, const std::string& searched) {
   const Spread spread = spread_of(group.values, kConfidence);
   return {group.name,
@@ -53,10 +68,24 @@ bool is_confirmed_elsewhere(const Board& board) {
   return path_exists(lock_of(board)) && FileLock::held(lock_of(board));
 }
 
-std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, int64_t seeds) {
+bool is_confirmed(const Board& board, const BoardTrial& best) {
+  return std::ranges::all_of(arms_of(board, best), [](const std::string& arm) {
+    return is_seeds(arm) && train::seeds_group(arm).count == begun(arm) &&
+           std::ranges::all_of(train::seed_runs(arm), has_finished);
+  });
+}
+
+std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best,
+                                    std::optional<int64_t> asked) {
   const FileLock lock(lock_of(board));
-  const std::string folder = board.folder() + "/confirm";
-  make_dirs(folder);
+  make_dirs(board.folder() + "/confirm");
+  const auto [start, again] = arms_of(board, best);
+  const int64_t there = std::max(begun(start), begun(again)),
+                seeds = std::max(asked.value_or(0), there);
+  if (asked && there > *asked)
+    print_notes({counted(there, "seed") +
+                 " of the settings are there already: it is confirmed by " + "these, in place of " +
+                 std::to_string(*asked)});
 
   // the trials had the seeds before these
   const SweepRequest& request = board.request();
@@ -66,15 +95,15 @@ std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, 
   const std::string which = "seeds " + std::to_string(first) + " to " +
                             std::to_string(first + uint64_t(seeds) - 1) +
                             ", which the search did not use";
-  const std::string start = folder + "/start",
-                    again = folder + "/trial-" + std::to_string(best.trial.number);
-  print_notes({"confirms " + name + " beside the settings the search began with, by " + which});
-  for (const auto& [row, settings, arm] :
-       {std::tuple(std::string(kStart), board.folder() + "/settings.yaml", start),
-        std::tuple(name, board.folder_of(best.trial.number) + "/settings.yaml", again)}) {
-    // whose seeds are told of from here on
-    print_notes({row + ": seeds of " + arm});
-    if (train_arm(board, settings, arm, first, seeds) != RunOutcome::finished) return {};
+  if (asked) {
+    print_notes({"confirms " + name + " beside the settings the search began with, by " + which});
+    for (const auto& [row, settings, arm] :
+         {std::tuple(std::string(kStart), board.folder() + "/settings.yaml", start),
+          std::tuple(name, board.folder_of(best.trial.number) + "/settings.yaml", again)}) {
+      // whose seeds are told of from here on
+      print_notes({row + ": seeds of " + arm});
+      if (train_arm(board, settings, arm, first, seeds) != RunOutcome::finished) return {};
+    }
   }
 
   // the figure a trial's score is

@@ -25,10 +25,14 @@ struct Confirmation {
 
 /// Whether another process trains them now.
 bool is_confirmed_elsewhere(const Board& board);
+/// Whether both were trained, to the end of each seed.
+bool is_confirmed(const Board& board, const BoardTrial& best);
 /// Trains `seeds` of each, or goes on with them, and compares what the last row of each run's
-/// metrics says. Nothing: a signal stopped it. Throws Error where those in the folder are of
-/// another number, a run fails, or none of its episodes ended.
-std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best, int64_t seeds);
+/// metrics says; where more are there already it is these. Nothing of `seeds`: those that are there.
+/// Nothing comes of it: a signal stopped it. Throws Error where a run fails, or none of its episodes
+/// ended.
+std::optional<Confirmation> confirm(const Board& board, const BoardTrial& best,
+                                    std::optional<int64_t> seeds);
 
 /// For people at a terminal, and for the page.
 std::string text_of(const Confirmation& confirmation);

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 
 #include <yaml-cpp/yaml.h>
 
@@ -15,6 +17,7 @@
 #include "base/core/split.h"
 #include "engine/host/machine.h"
 #include "engine/train/training_run.h"
+#include "verbs/bench/arms.h"
 #include "verbs/notes.h"
 #include "verbs/settings.h"
 #include "verbs/sweep/board.h"
@@ -165,13 +168,22 @@ search::Dimension dimension_of(const SpaceLine& line, const std::vector<search::
   }
 }
 
+// whether a policy may be better for it: what says when something is written, watched or ended, and
+// on what it is computed, changes none
+bool may_help(const std::string& name) {
+  constexpr std::string_view kNone[] = {"seed",     "threads",   "device",
+                                        "hardware", "processes", "machines"};
+  return std::ranges::find(kNone, name) == std::end(kNone) &&
+         (name == "train.steps" || !bench::unmeasured(name));
+}
+
 search::SearchSpace space_of(const Arguments& arguments, const Experiment& experiment) {
   const auto known = known_settings(experiment.table());
   search::SearchSpace space;
   for (const SpaceLine& line : space_lines(arguments.values("--space"))) {
     // before its values are asked for
     const std::string name(name_part(line.text));
-    if (name == "seed" || name == "threads" || name == "device" || name == "train.init_from")
+    if (!may_help(name))
       throw Error("[--space " + name + "] does not make a policy better; leave it out");
     const search::Dimension d = dimension_of(line, known);
     for (const std::string& given : arguments.settings())
@@ -194,9 +206,23 @@ SweepRequest request_of(const Arguments& arguments, const Experiment& experiment
                        .settings = experiment.table().yaml(),
                        .space = space_of(arguments, experiment)};
   for (const Field& field : experiment.table().fields())
-    if (field.name != "threads") request.named[field.name] = field.text();
+    // what tune found on another machine, or has found since, makes no other sweep
+    if (!field.rule.free || (field.origin == Origin::command_line && field.name != "threads"))
+      request.named[field.name] = field.text();
   request.sampler = arguments.value("--sampler").value_or("tpe");
   find_row(search::sampler_table(), request.sampler, "[sweep] ", "sampler");
+  const bool asha =
+      arguments.choice<Scheduler>("--scheduler").value_or(Scheduler::none) == Scheduler::asha;
+  const bool estimates = request.sampler == "tpe" || request.sampler == "pareto";
+  const auto of_another = [&](const char* flag, bool has, const std::string& whose) {
+    if (!has && arguments.has(flag))
+      throw Error("[sweep] " + std::string(flag) + " is of " + whose + "; leave it out, or say " +
+                  whose);
+  };
+  for (const char* flag : {"--rung", "--keep"}) of_another(flag, asha, "--scheduler asha");
+  of_another("--population", request.sampler == "pbt", "--sampler pbt");
+  of_another("--independent", request.sampler == "tpe", "--sampler tpe");
+  of_another("--start", estimates, "--sampler tpe");
   auto& options = request.options;
   options.independent = arguments.has("--independent");
   options.start = arguments.integer("--start", 1, 100'000).value_or(options.start);
@@ -204,7 +230,12 @@ SweepRequest request_of(const Arguments& arguments, const Experiment& experiment
   request.seed = uint64_t(arguments.integer("--search-seed", 0, int64_t(1) << 53).value_or(1));
   request.seeds = arguments.integer("--seeds", 1, 1000).value_or(1);
   request.trials = arguments.integer("--trials", 1, 1'000'000).value_or(50);
-  if (arguments.choice<Scheduler>("--scheduler").value_or(Scheduler::none) == Scheduler::asha) {
+  if (asha) {
+    const auto& space = request.space.dimensions();
+    if (std::ranges::find(space, "train.steps", &search::Dimension::name) != space.end())
+      throw Error(
+          "[sweep] --scheduler asha compares trials at the same steps, and --space train.steps has "
+          "them end elsewhere; leave out one of them");
     const int64_t steps = experiment.run.steps;
     request.asha = search::Asha::with(
         arguments.integer("--rung", 1, steps).value_or(std::max<int64_t>(1, steps / 27)), steps,
@@ -323,8 +354,8 @@ void expect_score(const Tried& tried, double until, const std::string& command) 
 bool confirm_best(const Board& board, const Tried& tried, const std::string& command,
                   std::optional<int64_t> seeds) {
   if (tried.best.empty() || board.request().sampler == "pbt") return true;
-  if (!seeds && tried.best.size() == 1) return true;
-  if (!seeds) {
+  if (!seeds && !is_confirmed(board, *tried.best[0])) {
+    if (tried.best.size() == 1) return true;
     print("the best of many scores is partly luck: --confirm 5 tells how much\n");
     return true;
   }
@@ -339,7 +370,7 @@ bool confirm_best(const Board& board, const Tried& tried, const std::string& com
     print_notes({"another process confirms it; the same command then tells what it came to"});
     return true;
   }
-  const auto confirmation = confirm(board, *tried.best[0], *seeds);
+  const auto confirmation = confirm(board, *tried.best[0], seeds);
   if (!confirmation) return false;
   write_page(board, tried, command, confirmation);
   print("\n" + text_of(*confirmation));

@@ -49,6 +49,8 @@ struct Job {
   Child child;
   Clock::time_point began, next_look = began;  // next_look: at its metrics
   bool told = false;                           // to stop at its rung
+  Clock::time_point next_word = began;         // at what it says
+  bool waits = false;                          // and people were told
 };
 
 class Worker {
@@ -120,6 +122,7 @@ class Worker {
     const std::string folder = board_.folder_of(claim->task.trial.number);
     const bool finished = has_finished(folder + "/run");
     if (finished || (board_.request().asha && at_its_rung(claim->task))) {
+      count_cost(claim->task);
       finished ? finish(claim->task) : stop_at_rung(claim->task);
       board_.record(*claim);
       say(claim->task);
@@ -197,6 +200,7 @@ class Worker {
           job->child.signal(SIGTERM);
           job->told = true;
         }
+        tell_of_waiting(*job);
         ++job;
       } else {
         end(*job, signals.ending());
@@ -204,6 +208,19 @@ class Worker {
       }
     }
     return jobs_.size() < before;
+  }
+
+  // one that waits, for room on the disk, looks like one that hangs
+  void tell_of_waiting(Job& job) {
+    constexpr auto kEvery = std::chrono::seconds(2);
+    if (job.waits || Clock::now() < job.next_word) return;
+    job.next_word = Clock::now() + kEvery;
+    const int64_t number = job.claim.task.trial.number;
+    const std::string said = train::last_line(board_.folder_of(number) + "/log.txt");
+    job.waits = said.find(kTriedAgain) != said.npos;
+    if (!job.waits) return;
+    line_.clear();
+    std::fprintf(stderr, "trial %ld waits: %s\n", long(number), said.c_str());
   }
 
   // scores at the rungs that the run's metrics have reached: of each the first one from it on
@@ -247,6 +264,14 @@ class Worker {
     task.trial.state = TrialState::stopped;
   }
 
+  // what it trained before a worker was killed counts too: the run knows
+  void count_cost(BoardTrial& task) const {
+    double& cost = task.trial.cost;
+    each_metric_row(board_.folder_of(task.trial.number) + "/run", [&](const MetricReader& row) {
+      if (const double seconds = row.value("seconds"); seconds > cost) cost = seconds;
+    });
+  }
+
   void finish(BoardTrial& task) const {
     search::SearchTrial& trial = task.trial;
     trial.score = score_of(board_.folder_of(trial.number) + "/run");
@@ -269,6 +294,7 @@ class Worker {
     search::SearchTrial& trial = task.trial;
     const int status = job.child.wait();
     trial.cost += seconds_since(job.began);
+    count_cost(task);
     const std::string folder = board_.folder_of(trial.number);
     // told to stop before it listened, or behind its end
     const bool unheard = job.told && status == 128 + SIGTERM;

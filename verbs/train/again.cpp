@@ -6,6 +6,7 @@
 
 #include "base/core/error.h"
 #include "base/core/file.h"
+#include "base/core/split.h"
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/given.h"
 #include "engine/run/run_dir.h"
@@ -58,12 +59,15 @@ RunOutcome go_on_with_seeds(const Experiment& experiment, std::optional<int64_t>
   return resume_seeds(folder, request.sinks, changes, RemovedSeed::is_lost, *seeds);
 }
 
-// whether nothing that is asked for is left to do
-bool is_done(const std::string& folder, const std::vector<std::string>& changes) {
+// whether nothing that is asked for is left to do: what was trained is no other for settings that
+// are free, such as what tune has found since
+bool is_done(const std::string& folder, const OptionTable& table,
+             const std::vector<std::string>& changes) {
   if (!has_finished(folder)) return false;
   const int64_t steps = read_status(folder).steps;
   return std::ranges::all_of(changes, [&](const std::string& change) {
     constexpr std::string_view kSteps = "train.steps=";
+    if (const Field* field = table.find(name_part(change)); field && field->rule.free) return true;
     return change.starts_with(kSteps) &&
            std::strtoll(change.c_str() + kSteps.size(), nullptr, 10) <= steps;
   });
@@ -98,7 +102,7 @@ std::optional<RunOutcome> go_on(const Experiment& experiment, std::optional<int6
   expect_same(folder, there->algo().name, there->env().name, experiment);
   auto changes = changes_since(folder, request.given);
   std::erase_if(changes, [&](const std::string& line) { return holds(there->table(), line); });
-  if (is_done(folder, changes)) {
+  if (is_done(folder, there->table(), changes)) {
     std::printf("maglev: %s is finished\n", folder.c_str());
     return RunOutcome::finished;
   }

@@ -537,7 +537,13 @@ RunRow seeds_row(const std::string& folder, const std::string& name) {
     if (row.status.env_title.empty()) row.status.env_title = row.status.env;
     row.status.state = std::to_string(finished) + " of " + std::to_string(json.at("seeds").size()) +
                        " seeds finished";
-    if (json.contains("mean")) row.status.return_mean = json["mean"];
+    // as other rows of runs, whatever the seeds are summed up by
+    std::vector<double> returns;
+    for (const Json& seed : json.at("seeds"))
+      if (const auto value = seed.find("return");
+          seed.value("state", "") == "finished" && value != seed.end() && value->is_number())
+        returns.push_back(*value);
+    if (!returns.empty()) row.status.return_mean = spread_of(returns).mean;
   } catch (const Json::exception&) {
     row.status.state = "unknown";
   }

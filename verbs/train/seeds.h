@@ -51,8 +51,8 @@ struct SeedsGroup {
   int64_t count = 0;
 };
 SeedsGroup seeds_group(const std::string& folder);
-/// Several seeds as one row, called `name`: "2 of 3 seeds finished", the steps of all, the mean of
-/// seeds.json.
+/// Several seeds as one row, called `name`: "2 of 3 seeds finished", the steps of all, the mean
+/// return of training of those.
 RunRow seeds_row(const std::string& folder, const std::string& name);
 /// Whether seeds that go on take this name=value: train.steps alone, for what they come to together
 /// is of equal settings.

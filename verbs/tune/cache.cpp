@@ -54,7 +54,7 @@ Json json_of(const Row& row) {
   for (const Setting& one : row.candidate) settings[one.name] = one.value;
   return {{"settings", settings},         {"state", int(row.state)}, {"bytes", row.bytes},
           {"peak_bytes", row.peak_bytes}, {"speed", row.speed},      {"gain", row.gain},
-          {"finals", row.finals},         {"why", row.why}};
+          {"looks", row.looks},           {"finals", row.finals},    {"why", row.why}};
 }
 
 Candidate settings_of(const Json& json) {
@@ -70,6 +70,7 @@ Row row_of(const Json& json) {
           .peak_bytes = json.at("peak_bytes"),
           .speed = json.at("speed"),
           .gain = json.at("gain"),
+          .looks = json.at("looks"),
           .finals = json.at("finals"),
           .why = json.at("why")};
 }

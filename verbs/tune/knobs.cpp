@@ -20,6 +20,21 @@ constexpr int64_t kChosen[] = {64, 256, 1024};
 
 constexpr std::string_view kMicroBatch = ".micro_batch", kShard = ".shard";
 
+// processes that step environments, where 0 is one for each processor: powers of two, as many as
+// there are environments, and as may wait while others compute
+std::vector<std::string> worker_counts(const OptionTable& table, const Field& field) {
+  constexpr int64_t kEachProcessor = 4;
+  const int64_t all = place("cpu", 0).threads, now = *field.whole_number();
+  const Field* count = table.find("env.count");
+  const int64_t most =
+      std::min(count ? count->whole_number().value_or(1) : 1, kEachProcessor * all);
+  std::vector<std::string> counts;
+  if (now != 0 && now != all) counts.push_back("0");
+  for (int64_t n = 1; n <= most; n *= 2)
+    if (n != now && n != all) counts.push_back(std::to_string(n));
+  return counts;
+}
+
 // powers of two below all, and all, which is 0
 std::vector<std::string> thread_counts(int64_t now) {
   const int64_t all = place("cpu", 0).threads;
@@ -42,6 +57,7 @@ std::vector<std::string> shares_of_batch(const OptionTable& table, const std::st
 
 std::vector<std::string> values_of(const OptionTable& table, const Field& field) {
   if (field.name == "threads") return thread_counts(*field.whole_number());
+  if (field.name == "env.workers") return worker_counts(table, field);
   const bool of_batch = field.name.ends_with(kMicroBatch) || field.name.ends_with(kShard);
   if (of_batch && field.plain() == "0") return shares_of_batch(table, field.name);
   std::vector<std::string> values;
@@ -82,7 +98,8 @@ Knobs knobs_of(const Experiment& experiment, const Placement& placement,
   const bool fits = plan_memory(experiment, placement).parts_fit();
   Knobs knobs;
   for (const Field& field : table.fields()) {
-    if (!field.rule.free) continue;
+    // what is free and no matter of speed, such as how long one waits
+    if (!field.rule.free || bench::unmeasured(field.name)) continue;
     std::string why = why_idle(idle, field, fits);
     Knob knob{.setting = field.name, .now = field.plain(), .values = values_of(table, field)};
     if (why.empty() && knob.values.empty()) why = "there is one value it can have here";

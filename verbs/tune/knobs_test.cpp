@@ -44,6 +44,21 @@ TEST(tune_knobs, of_every_algorithm_are_its_free_settings_and_each_value_is_take
   }
 }
 
+TEST(tune_knobs, processes_of_environments_are_as_many_as_there_are_environments_at_most) {
+  Experiment experiment("ppo", "gymnasium");
+  experiment.table().override_with("env.count=3");
+  const Knobs found = knobs(experiment);
+  const auto workers = std::ranges::find(found.searched, "env.workers", &Knob::setting);
+  const int64_t all = place("cpu", 0).threads;
+  std::vector<std::string> expected;
+  for (const int64_t n : {1, 2})
+    if (n != all) expected.push_back(std::to_string(n));
+  ASSERT_NE(workers, found.searched.end());
+  EXPECT_EQ(workers->values, expected);
+  // how long one waits is no matter of speed
+  EXPECT_EQ(std::ranges::count(found.searched, "env.timeout", &Knob::setting), 0);
+}
+
 TEST(tune_knobs, what_changes_learning_is_no_free_setting) {
   for (const AlgoEntry& algo : algo_table()) {
     if (!algo.small.env) continue;

@@ -39,6 +39,12 @@ std::string left_out_text(const Outcome& outcome) {
   return text;
 }
 
+/// How many times as fast as the settings as they were a row is. What was measured beside them at
+/// another moment is set beside the same figure, so that rows can be compared.
+double times_of(const Row& row, const Outcome& outcome) {
+  return row.finals.empty() ? row.gain : row.median() / outcome.rows[0].median();
+}
+
 /// How many times as fast as the settings as they were what was chosen is.
 double gain_of(const Outcome& outcome) {
   return outcome.rows[outcome.chosen].median() / outcome.rows[0].median();
@@ -66,10 +72,7 @@ std::string table_text(const Outcome& outcome, const Terminal& terminal) {
   Table table({"settings", ">planned", ">peak", ">steps/s", ">x", "why"});
   for (const Row* row : rows) {
     const bool known = row->state == State::measured;
-    // what was measured beside them at another moment is set beside the same figure, so that the
-    // columns agree
-    const double before = outcome.rows[0].median();
-    const double gain = row->finals.empty() ? row->gain : row->median() / before;
+    const double before = outcome.rows[0].median(), gain = times_of(*row, outcome);
     table.add({settings_text(row->candidate), row->bytes ? bytes_text(row->bytes) : "-",
                row->peak_bytes ? bytes_text(row->peak_bytes) : "-",
                known ? steps(gain * before) : "-", known ? times(gain) : "-",
@@ -92,12 +95,13 @@ std::string tuned_json(const Tuned& tuned) {
   for (const Row& row : tuned.outcome.rows) {
     nlohmann::ordered_json changes = nlohmann::ordered_json::object();
     for (const Setting& one : row.candidate) changes[one.name] = one.value;
+    const double times = times_of(row, tuned.outcome);
     rows.push_back({{"settings", changes},
                     {"state", kStates[size_t(row.state)]},
                     {"planned_bytes", row.bytes},
                     {"peak_bytes", row.peak_bytes},
-                    {"steps_per_second", row.median()},
-                    {"gain", row.gain},
+                    {"steps_per_second", times * tuned.outcome.rows[0].median()},
+                    {"gain", times},
                     {"finals", row.finals},
                     {"why", row.why}});
   }

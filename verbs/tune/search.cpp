@@ -166,6 +166,7 @@ class Search {
       now.state = sample.late ? State::too_slow : State::failed, now.why = sample.failed;
     } else {
       now.state = State::measured, now.speed = sample.speed, now.why.clear();
+      now.looks.push_back(sample.speed);
     }
     tell(i, sample.speed);
     return now.state == State::measured;
@@ -324,18 +325,21 @@ class Search {
       if (figures.size() < contestants.size()) break;
       for (const auto& [i, speed] : figures) row(i).finals.push_back(speed);
     }
+    // one turn says less than all that was seen before
+    for (size_t i : contestants)
+      if (row(i).finals.size() < kLeastTurns) row(i).finals.clear();
   }
 
   void choose() {
     for (const Row& one : outcome_.rows) {
-      if (one.finals.size() < kLeastTurns) continue;
+      if (one.finals.empty()) continue;
       const auto [least, most] = std::ranges::minmax(one.finals);
       outcome_.noise = std::max(outcome_.noise, (most - least) / (2 * one.median()));
     }
     const double needed = 1 + std::max(kLeastGain, outcome_.noise), now = row(0).median();
     std::vector<size_t> better;
     for (size_t i = 1; i < outcome_.rows.size(); ++i)
-      if (row(i).state == State::measured && row(i).finals.size() >= kLeastTurns &&
+      if (row(i).state == State::measured && !row(i).finals.empty() &&
           row(i).median() > needed * now)
         better.push_back(i);
     if (better.empty()) {
@@ -364,7 +368,7 @@ class Search {
   }
 
   // whether there were finals
-  bool compared() { return row(0).finals.size() >= kLeastTurns; }
+  bool compared() { return !row(0).finals.empty(); }
 
   // why a row that was measured is not the one
   void explain(size_t i, double needed) {
@@ -391,7 +395,9 @@ class Search {
 
 }  // namespace
 
-double Row::median() const { return finals.empty() ? speed : median_of(finals); }
+double Row::median() const {
+  return !finals.empty() ? median_of(finals) : looks.empty() ? 0 : median_of(looks);
+}
 
 Outcome search(const std::vector<Knob>& knobs, double budget, const World& world) {
   return Search(knobs, budget, world).run();

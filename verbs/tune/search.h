@@ -59,10 +59,11 @@ struct Row {
   int64_t bytes = 0, peak_bytes = 0;
   double speed = 0;            ///< when it was measured last in the search
   double gain = 0;             ///< then, beside the settings as they are: times their speed
+  std::vector<double> looks;   ///< each figure of it, in the order in which they were measured
   std::vector<double> finals;  ///< in the finals, turn about; empty: it was not in them
   std::string why;             ///< of the state, or of the choice; one line
 
-  double median() const;  ///< of the finals, else the speed
+  double median() const;  ///< of the finals, else of all looks
 };
 
 struct World {

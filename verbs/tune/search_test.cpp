@@ -95,6 +95,14 @@ double chosen_speed(const Machine& machine, const Outcome& outcome) {
   return machine.truth(outcome.rows[outcome.chosen].candidate);
 }
 
+TEST(tune_search, without_finals_a_row_is_the_median_of_all_that_was_seen_of_it) {
+  Row row{.speed = 31, .looks = {62, 61, 31, 64}};
+  EXPECT_EQ(row.median(), 61.5);
+  row.finals = {50, 52, 51};
+  EXPECT_EQ(row.median(), 51);
+  EXPECT_EQ(Row{}.median(), 0);
+}
+
 TEST(tune_search, finds_what_is_best_within_three_percent) {
   Machine machine = usual();
   const Outcome outcome = search(machine.knobs, 120, machine.world());
@@ -201,8 +209,12 @@ TEST(tune_search, speeds_of_the_table_are_as_far_apart_as_their_gains) {
   // the machine was twice as fast for a moment, beside which the settings as they are did better
   Outcome outcome{
       .rows = {
-          {.candidate = {}, .state = State::measured, .speed = 1000, .gain = 1},
-          {.candidate = {{"shard", "256"}}, .state = State::measured, .speed = 1800, .gain = 0.9}}};
+          {.candidate = {}, .state = State::measured, .speed = 1000, .gain = 1, .looks = {1000}},
+          {.candidate = {{"shard", "256"}},
+           .state = State::measured,
+           .speed = 1800,
+           .gain = 0.9,
+           .looks = {1800}}}};
   const std::string text = table_text(outcome, {});
   EXPECT_TRUE(contains(text, "1000") && contains(text, "900")) << text;
   EXPECT_FALSE(contains(text, "1800")) << text;
