@@ -51,7 +51,7 @@ Arguments::Arguments(const VerbEntry& verb, const std::vector<std::string>& word
       if (!flag) {
         std::vector<std::string> known{"--help"};
         for (const Flag& f : grammar_.flags) known.emplace_back(f.name);
-        const std::string answer = grammar_.settings ? answer_to_flag(name) : "";
+        const std::string answer = grammar_.settings ? answer_to_flag(name, known) : "";
         if (!answer.empty()) throw Error(where() + answer);
         throw Error(where() + unknown_name("flag", name, known));
       }

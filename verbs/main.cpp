@@ -35,6 +35,10 @@ constexpr std::pair<const char*, const char*> kOtherVerbs[] = {
     {"learn", "train ALGORITHM ENVIRONMENT"},
     {"resume", "train --resume RUN"},
     {"continue", "train --resume RUN"},
+    {"benchmark", "bench"},
+    {"report", "study judge RUN ... --report FILE.md, of Goodhart; of any runs compare RUN RUN"},
+    {"brain-view", "play RUN --web"},
+    {"parallel-stats", "watch runs"},
     {"tensorboard", "watch runs, or tensorboard --logdir runs"},
 };
 

@@ -116,6 +116,87 @@ TEST(OtherNames, what_reports_name_is_answered) {
     EXPECT_FALSE(answer_to_setting(none, known).empty()) << none;
 }
 
+TEST(OtherNames, settings_files_of_the_reports_are_answered) {
+  const std::vector<std::string> known{"seed",
+                                       "processes",
+                                       "train.graph",
+                                       "train.on_divergence",
+                                       "trace.mode",
+                                       "trace.window",
+                                       "trace.folder",
+                                       "env.view",
+                                       "env.corrupt",
+                                       "env.depths",
+                                       "dreamer.fused",
+                                       "dreamer.length",
+                                       "dreamer.micro_batch",
+                                       "ppo.network.kind",
+                                       "ppo.network.shared",
+                                       "ppo.network.proof.atoms"};
+  const std::pair<const char*, const char*> answers[] = {
+      {"random_seed", "seed here (a number; seed=$RANDOM for one of chance)"},
+      {"num_gpus", "processes here (one for each GPU, with device=cuda; device=cpu for none)"},
+      {"detect_anomaly",
+       "train.on_divergence here (stop: where a figure or a gradient is not finite; warn: once, "
+       "and "
+       "goes on)"},
+      {"trainer.profiler.profile_dir", "trace.folder here"},
+      {"view_range", "env.view here (cells each way)"},
+      {"corruption_scheme", "env.corrupt here ([head, tail] is both)"},
+      {"train_depth", "env.depths here (e.g. 1-3 or 1,2)"},
+      {"networks.use_scan",
+       "dreamer.fused here (auto, on or off: the loop over steps, there and back, by kernels)"},
+      {"replay_context", "dreamer.length here (behind one step of context, always)"},
+      {"gradient_accumulation_steps",
+       "dreamer.micro_batch here (how much of a batch is learned from at once, where theirs is how "
+       "many times)"},
+      {"brain_type", "ppo.network.kind here (base_cnn is cnn)"},
+      {"separate_value_network",
+       "ppo.network.shared here (the other way round: separate is shared=false)"},
+      {"atom_embedder", "ppo.network.proof.atoms here"},
+      {"run",
+       "--out DIR of train, e.g. --out runs/NAME; one that is there is a word of its own: maglev "
+       "eval RUN"}};
+  for (const auto& [theirs, ours] : answers)
+    EXPECT_EQ(unknown_setting(theirs, known), std::string(theirs) + " is " + ours);
+}
+
+TEST(OtherNames, names_with_sections_go_before_their_last_parts) {
+  const std::vector<std::string> known{"train.graph", "trace.mode", "trace.window"};
+  EXPECT_EQ(unknown_setting("optimization.compile.mode", known),
+            "optimization.compile.mode is train.graph here (auto, on or off: iterations as CUDA "
+            "graphs; kernels are compiled once, as the engine is)");
+  EXPECT_EQ(unknown_setting("profiling.enabled", known),
+            "profiling.enabled is trace.window here (iterations, e.g. 50-55; of torch's operations "
+            "and kernels too with trace.mode=full)");
+  EXPECT_EQ(unknown_setting("profiling.collector.enabled", known),
+            "profiling.collector.enabled is nothing to ask for here: trace.window records threads "
+            "that step environments, too");
+  EXPECT_EQ(unknown_setting("tracing.mode", known),
+            "unknown setting 'tracing.mode'; did you mean trace.mode?");
+  EXPECT_EQ(answer_to_setting("enabled", known), "");
+}
+
+TEST(OtherNames, a_size_of_pictures_is_answered_where_none_are_shown) {
+  EXPECT_EQ(answer_to_setting("image_size", {"env.image.resize"}),
+            "image_size is env.image.resize here (pixels a side)");
+  EXPECT_EQ(answer_to_setting("image_size", {"env.count"}),
+            "image_size is the environment's: env.image.resize, in pixels a side, where pictures "
+            "are shown; maglev envs says what is");
+}
+
+TEST(OtherNames, a_flag_may_be_another_flag_of_the_same_verb) {
+  EXPECT_EQ(answer_to_flag("--output", {"--help", "-o"}), "--output is -o here");
+  EXPECT_EQ(answer_to_flag("--output", {"--out"}), "--output is --out here");
+  EXPECT_EQ(answer_to_flag("--output", {"--json"}), "");
+  EXPECT_EQ(answer_to_flag("--n-corruptions", {"--corruptions"}),
+            "--n-corruptions is --corruptions here");
+  EXPECT_EQ(answer_to_flag("--no-amp"),
+            "--no-amp is the setting train.precision=<value> here (fp32)");
+  EXPECT_EQ(answer_to_flag("--no-warmup"),
+            "--no-warmup is the setting train.warmup=<value> here (0, which it is by default)");
+}
+
 TEST(OtherNames, a_batch_beside_a_minibatch_is_the_rollout) {
   EXPECT_EQ(answer_to_setting("trainer.batch_size", kPpo),
             "trainer.batch_size is ppo.minibatch here");
