@@ -550,4 +550,21 @@ bool FileLock::held(const std::string& path) {
   return is_held;
 }
 
+std::optional<int> FileLock::holder(const std::string& path) {
+  constexpr std::string_view kPid = "pid ";
+  if (!held(path)) return std::nullopt;
+  const std::string owner = read_file(path, 64);
+  if (!owner.starts_with(kPid)) return std::nullopt;
+  const int pid = std::atoi(owner.c_str() + kPid.size());
+  // another machine has other processes by that number: it is the one that has the file open
+  struct stat locked, open;
+  if (pid <= 0 || ::stat(path.c_str(), &locked) != 0) return std::nullopt;
+  const std::string files = "/proc/" + std::to_string(pid) + "/fd";
+  for (const std::string& number : list_dir(files))
+    if (::stat((files + "/" + number).c_str(), &open) == 0 && open.st_dev == locked.st_dev &&
+        open.st_ino == locked.st_ino)
+      return pid;
+  return std::nullopt;
+}
+
 }  // namespace maglev

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -172,6 +173,9 @@ class FileLock {
 
   /// Whether any process (or object) holds it.
   static bool held(const std::string& path);
+  /// The process on this machine that holds it; nothing: none does, one of another machine, or one
+  /// that may not be looked at.
+  static std::optional<int> holder(const std::string& path);
 
  private:
   std::string path_;
