@@ -183,7 +183,8 @@ def has_gymnasium(day: Day) -> bool:
 
 
 def gymnasium_speed(day: Day) -> None:
-    """Environments that Python steps on the host beside networks on the device, eagerly and with graphs."""
+    """Environments that Python steps on the host beside networks on the device: eagerly, with graphs, and
+    with these in lockstep instead of a half beside the other's acting."""
     if not has_gymnasium(day):
         return
     ppo = ["ppo", "gymnasium", "env.id=CartPole-v1"]
@@ -191,8 +192,12 @@ def gymnasium_speed(day: Day) -> None:
     tdmpc2 = ["tdmpc2", "gymnasium", "env.id=Pendulum-v1"]
     tdmpc2 += [*SMALL_TDMPC2, "tdmpc2.seed_steps=100"] if day.quick else ["env.count=4"]
     cases = []
-    for graph, way in (("off", "eager"), ("on", "graphs")):
-        how = ["train.precision=fp32", f"train.graph={graph}"]
+    for graph, collect, way in (
+        ("off", "auto", "eager"),
+        ("on", "auto", "graphs"),
+        ("on", "lockstep", "graphs_lockstep"),
+    ):
+        how = ["train.precision=fp32", f"train.graph={graph}", f"train.collect={collect}"]
         # 15 s and more at 100,000 and 300 steps/s; the second plans and learns at each
         cases.append(Case(f"gymnasium_ppo_{way}", [*ppo, *how], 1_572_864, 8_192, samples=2))
         cases.append(Case(f"gymnasium_tdmpc2_{way}", [*tdmpc2, *how], 6_000, 240, samples=1))

@@ -74,7 +74,8 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           {.min = 0, .max = 1e9, .unit = "seconds"});
     t.add("collect", run.collect,
           "lockstep: all environments step together; blocks: each block of them runs the whole "
-          "rollout by itself, unless a library steps them, one by one",
+          "rollout by itself, unless a library steps them, one by one; on a GPU for those that the "
+          "host steps: a half steps while it acts for the other",
           {.free = true, .collecting = true});
     t.add("graph", run.graph,
           "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",

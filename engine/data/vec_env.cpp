@@ -9,17 +9,20 @@
 #include "base/core/hash.h"
 #include "base/env/check_spec.h"
 #include "base/env/totals.h"
+#include "base/trace/span.h"
 #include "engine/device/device.h"
 #include "engine/device/launch.h"
 
 namespace maglev {
 namespace {
 
+// work(first, last) for environments [begin, end), in ranges of as many as are best stepped at once
 template <class Work>
-void for_blocks(ThreadPool& pool, const EnvEntry& entry, int64_t N, const Work& work) {
-  const int64_t block = entry.at_once;
-  pool.run((N + block - 1) / block,
-           [&](int64_t i) { work(i * block, std::min(N, (i + 1) * block)); });
+void for_ranges(ThreadPool& pool, const EnvEntry& entry, int64_t begin, int64_t end,
+                const Work& work) {
+  const int64_t range = entry.at_once, N = end - begin;
+  pool.run((N + range - 1) / range,
+           [&](int64_t i) { work(begin + i * range, begin + std::min(N, (i + 1) * range)); });
 }
 
 }  // namespace
@@ -39,7 +42,8 @@ std::string assets_hash(const at::Tensor& assets) {
 }
 
 VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t seed,
-               at::Device device, ThreadPool& pool, int64_t first_env, int64_t learners)
+               at::Device device, ThreadPool& pool, int64_t first_env, int64_t learners,
+               int64_t host_blocks)
     : entry_(&entry),
       N_(N),
       seed_(seed),
@@ -69,9 +73,14 @@ VecEnv::VecEnv(const EnvEntry& entry, const void* params, int64_t N, uint64_t se
   }
   slots_ = at::zeros({N, int64_t(entry.slot_bytes(params))}, bytes.device(where));
   states_ = make_live_states(entry, N);
-  if (where != device)
-    columns_ =
-        std::make_unique<HostColumns>(spec_, rows(), N_ * (spec_.agents - learners_), device);
+  block_ = N;
+  if (where != device) {
+    block_ = (N + host_blocks - 1) / host_blocks;
+    columns_ = std::make_unique<HostColumns>(spec_, rows(), block_ * learners_,
+                                             N_ * (spec_.agents - learners_), device);
+    begun_.resize(size_t((N + block_ - 1) / block_));
+    if (begun_.size() > 1 && !entry.begin_cpu) stepper_ = std::make_unique<Background>("env steps");
+  }
   const int64_t size_of_totals = sizeof(EpisodeTotals);
   totals_ = at::zeros({size_of_totals}, bytes.device(device));
   if (on_device_)
@@ -95,29 +104,67 @@ void VecEnv::reset(const StepIo& io) {
   const EnvBatch b = batch();
   // a step's copies may still read what is written here
   if (columns_) wait_for_stream();
-  const StepIo& on_host = columns_ ? columns_->of(io) : io;
-  for_blocks(*pool_, *entry_, N_,
-             [&](int64_t begin, int64_t end) { entry_->reset_cpu(b, on_host, begin, end); });
-  if (columns_) columns_->send(io, HostColumns::Part::observed);
+  for (int64_t first = 0; first < N_; first += block_) {
+    const int64_t block = first / block_;
+    const StepIo& on_host = columns_ ? columns_->of(io, block) : io;
+    for_ranges(*pool_, *entry_, first, std::min(N_, first + block_),
+               [&](int64_t begin, int64_t end) { entry_->reset_cpu(b, on_host, begin, end); });
+    if (columns_) columns_->send(io, block, HostColumns::Part::observed);
+  }
+}
+
+void VecEnv::step_on_host(const StepIo& io, int64_t begin, int64_t end) {
+  const EnvBatch b = batch();
+  for_ranges(*pool_, *entry_, begin, end,
+             [&](int64_t first, int64_t last) { entry_->step_cpu(b, io, first, last); });
 }
 
 void VecEnv::step(const StepIo& io) {
   if (on_device_) return check_cuda(entry_->step_cuda(batch(), io, N_, current_stream()), "env");
-  const EnvBatch b = batch();
-  const StepIo& on_host = columns_ ? columns_->bring_actions(io) : io;
-  for_blocks(*pool_, *entry_, N_,
-             [&](int64_t begin, int64_t end) { entry_->step_cpu(b, on_host, begin, end); });
-  if (columns_) columns_->send(io, HostColumns::Part::all);
+  if (!columns_) return step_on_host(io, 0, N_);
+  for (int64_t first = 0; first < N_; first += block_)
+    step(io, first, std::min(N_, first + block_));
 }
 
 void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
-  if (!totals_.device().is_cuda()) return entry_->step_cpu(batch(), io, begin, end);
-  MAGLEV_ASSERT(begin == 0 && end == N_, "on a device all environments step at once");
-  step(io);
+  if (on_device_) {
+    MAGLEV_ASSERT(begin == 0 && end == N_, "kernels step all environments at once");
+    return step(io);
+  }
+  if (!columns_) return entry_->step_cpu(batch(), io, begin, end);
+  const int64_t block = begin / block_;
+  MAGLEV_ASSERT(begin % block_ == 0 && end == std::min(N_, begin + block_), "blocks step whole");
+  Begun& begun = begun_[size_t(block)];
+  if (!begun.io) step_on_host(columns_->bring_actions(io, block), begin, end);
+  else if (!stepper_) step_on_host(*begun.io, begin, end);
+  else if (beside_ == block) wait_for_stepper();
+  // else: it was waited for as the next block began
+  begun.io = nullptr;
+  columns_->send(io, block, HostColumns::Part::all);
+}
+
+void VecEnv::wait_for_stepper() {
+  const auto span = trace::wait("steps", "pool");
+  beside_ = -1;
+  stepper_->wait();
 }
 
 void VecEnv::begin_step(const StepIo& io, int64_t begin, int64_t end) {
-  if (entry_->begin_cpu && !columns_) entry_->begin_cpu(batch(), io, begin, end);
+  if (!columns_) {
+    if (entry_->begin_cpu) entry_->begin_cpu(batch(), io, begin, end);
+    return;
+  }
+  const int64_t block = begin / block_;
+  begun_[size_t(block)] = {&columns_->bring_actions(io, block), begin, end};
+  if (entry_->begin_cpu) return entry_->begin_cpu(batch(), *begun_[size_t(block)].io, begin, end);
+  if (!stepper_) return;
+  // who begins another one takes the one before next: nothing is lost by waiting for it here
+  if (beside_ >= 0) wait_for_stepper();
+  beside_ = block;
+  stepper_->start([this, block] {
+    const Begun& begun = begun_[size_t(block)];
+    step_on_host(*begun.io, begun.begin, begun.end);
+  });
 }
 
 void VecEnv::visit_state(StateVisitor& visitor) {

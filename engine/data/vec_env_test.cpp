@@ -125,28 +125,38 @@ TEST(VecEnv, a_forged_slot_is_refused) {
 
 // transfers are plain copies here; on a device the same calls enqueue them
 TEST(HostColumns, a_step_through_host_memory_leaves_the_rows_of_one_without) {
-  for (const char* name : {"dispatch", "corridor", "pendulum", "hockey_duel"}) {
-    Played direct(name), through(name);
-    HostColumns columns(through.envs->spec(), through.envs->rows(), 0, at::kCPU);
-    direct.reset();
-    through.envs->reset(columns.of(through.rows->first_io()));
-    columns.send(through.rows->first_io(), HostColumns::Part::observed);
-    direct.play();
-    through.play([&](const StepIo& io) {
-      through.envs->step(columns.bring_actions(io));
-      columns.send(io, HostColumns::Part::all);
-    });
-    const Batch &a = direct.rows->batch(), &b = through.rows->batch();
-    for (size_t c = 0; c < a.obs.size(); ++c) EXPECT_TRUE(at::equal(a.obs[c], b.obs[c])) << name;
-    for (auto [x, y] : {std::pair{a.reward, b.reward},
-                        {a.terminated, b.terminated},
-                        {a.truncated, b.truncated},
-                        {a.is_first, b.is_first}})
-      EXPECT_TRUE(at::equal(x, y)) << name;
-    if (a.mask.defined()) {
-      EXPECT_TRUE(at::equal(a.mask, b.mask)) << name;
+  // the last block has fewer
+  for (const int64_t block : {kCount, kCount - 2})
+    for (const char* name : {"dispatch", "corridor", "pendulum", "hockey_duel"}) {
+      Played direct(name), through(name);
+      HostColumns columns(through.envs->spec(), through.envs->rows(),
+                          block * through.envs->agents(), 0, at::kCPU);
+      direct.reset();
+      if (block == kCount) {
+        through.envs->reset(columns.of(through.rows->first_io(), 0));
+        columns.send(through.rows->first_io(), 0, HostColumns::Part::observed);
+      } else {
+        through.reset();
+      }
+      direct.play();
+      through.play([&](const StepIo& io) {
+        for (int64_t first = 0; first < kCount; first += block) {
+          through.envs->step(columns.bring_actions(io, first / block), first,
+                             std::min(kCount, first + block));
+          columns.send(io, first / block, HostColumns::Part::all);
+        }
+      });
+      const Batch &a = direct.rows->batch(), &b = through.rows->batch();
+      for (size_t c = 0; c < a.obs.size(); ++c) EXPECT_TRUE(at::equal(a.obs[c], b.obs[c])) << name;
+      for (auto [x, y] : {std::pair{a.reward, b.reward},
+                          {a.terminated, b.terminated},
+                          {a.truncated, b.truncated},
+                          {a.is_first, b.is_first}})
+        EXPECT_TRUE(at::equal(x, y)) << name;
+      if (a.mask.defined()) {
+        EXPECT_TRUE(at::equal(a.mask, b.mask)) << name;
+      }
     }
-  }
 }
 
 }  // namespace

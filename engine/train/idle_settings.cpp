@@ -88,7 +88,10 @@ std::string IdleSettings::why_of_loop(std::string_view name) const {
     return "the run is on a processor";
   if (name == "train.dependent_launch" && !has_dependent_launch(context_.device))
     return "the GPU's capability is below 9.0";
-  if (on_gpu && name == "train.collect") return "it is for a processor";
+  if (on_gpu && name == "train.collect") {
+    if (!experiment_->env().host_only) return "the GPU steps all environments at once";
+    if (!run.opponents.empty()) return "opponents act between the learner and the step";
+  }
   if (!may_overlap_ && name == "train.overlap") return algo_ + " acts on what it learns";
   if (run.processes == 1 && name == "train.gradients") return "there is one process";
   if (run.opponents.empty() && among(name, {"train.past", "train.past_every", "train.matchmaking"}))

@@ -2,6 +2,7 @@
 // How long a GPU is at the stages of iterations. The host knows how long it took to ask for them,
 // and of a replayed graph not even that; events in the stream tell, and nobody waits for them.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <exception>
@@ -22,11 +23,15 @@ enum class Stage { collect, learn };
 template <class Event>
 class StageTimes {
  public:
+  /// `blocks`: that a time step is acted for in, of which marks are of the first.
+  explicit StageTimes(int64_t blocks = 1) : blocks_(blocks) {}
+
   /// Around what a stage enqueues.
   void begin(Stage stage);
   void end(Stage stage);
-  /// Before act (0), between act and step (1) and behind step (2) of one time step: its proportion
-  /// is taken for that of all. Part of a graph where one is captured.
+  /// Before act (0), between act and step (1) and behind step (2) of one time step, beside whose
+  /// step other blocks are acted for: its proportion is taken for that of all. Part of a graph where
+  /// one is captured.
   void mark(int place);
   /// Of the stages begun since the last call; copy is 0.
   PhaseTimes take();
@@ -52,6 +57,7 @@ class StageTimes {
   static double seconds(Measured& stage);
   Measured& of(Stage stage) { return stages_[size_t(stage)]; }
 
+  int64_t blocks_;
   std::array<Measured, 2> stages_;
   std::array<Event, 3> marks_{Event{true}, Event{true}, Event{true}};
   bool marked_ = false;
@@ -133,7 +139,7 @@ PhaseTimes StageTimes<Event>::take() {
     const auto policy = marks_[1].seconds_since(marks_[0]);
     const auto environment = marks_[2].seconds_since(marks_[1]);
     if (policy && environment && *policy + *environment > 0)
-      policy_share_ = *policy / (*policy + *environment);
+      policy_share_ = std::min(1.0, double(blocks_) * *policy / (*policy + *environment));
   }
   return {.environment = collect * (1 - policy_share_),
           .policy = collect * policy_share_,

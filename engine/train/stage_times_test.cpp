@@ -90,6 +90,23 @@ TEST_F(StreamTimes, of_updates_alone_have_no_collecting) {
   expect(0, 0, 0.5);
 }
 
+TEST(StageTimes, of_two_blocks_divide_by_both_acts) {
+  given_s = 0, done_s = 0;
+  StageTimes<StreamEvent> times(/*blocks=*/2);
+  times.begin(Stage::collect);
+  times.mark(0);
+  given_s += 0.1;
+  times.mark(1);
+  // the other block's act, and what of the first one's step that leaves to be waited for
+  given_s += 0.1 + 0.3;
+  times.mark(2);
+  times.end(Stage::collect);
+  done_s = given_s;
+  const PhaseTimes t = times.take();
+  EXPECT_NEAR(t.policy, 0.2, 1e-9);
+  EXPECT_NEAR(t.environment, 0.3, 1e-9);
+}
+
 // of a device that fails within a stage and takes no more
 bool device_failed = false;
 

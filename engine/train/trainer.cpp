@@ -98,9 +98,12 @@ void Trainer::make_overlap() {
 void Trainer::make_envs() {
   const RunOptions& run = experiment_->run;
   const int64_t share = run.env_count / placement_.processes;
+  // opponents act for all rows between the learner and the step
+  const bool whole = run.collect == Collect::lockstep || meets_opponents() || share < 2;
   envs_ = std::make_unique<VecEnv>(experiment_->env(), experiment_->env_params(), share, run.seed,
                                    placement_.device, pool_, rank_of(placement_.group) * share,
-                                   /*learners=*/meets_opponents() ? 1 : 0);
+                                   /*learners=*/meets_opponents() ? 1 : 0,
+                                   /*host_blocks=*/whole ? 1 : 2);
 }
 
 void Trainer::make_algorithm() {
@@ -122,7 +125,8 @@ void Trainer::make_algorithm() {
 
 void Trainer::make_rows() {
   const int64_t rows = envs_->rows();
-  const int64_t block = placement_.device.is_cuda() ? rows : plan_->block_of(rows, envs_->agents());
+  const int64_t block = placement_.device.is_cuda() ? envs_->block() * envs_->agents()
+                                                    : plan_->block_of(rows, envs_->agents());
   store_ = make_store(experiment_->run, envs_->spec(), *plan_,
                       {.T = plan_->collect_steps, .rows = rows, .block_rows = block}, placement_);
   carry_ = algo_->policy().initial_carry(rows);
@@ -137,13 +141,19 @@ void Trainer::make_rows() {
 
 void Trainer::choose_order() {
   by_turns_ = meets_opponents() || envs_->transfers();
+  const bool in_turn = by_turns_ && steps_elsewhere() && placement_.device.is_cuda();
   // a block that runs ahead by itself waits for nobody and finds its rows in the cache
-  lockstep_ = experiment_->run.collect == Collect::lockstep || by_turns_ || steps_one_by_one();
-  if (lockstep_) turns_.resize(size_t(plan_->collect_steps));
+  lockstep_ = experiment_->run.collect == Collect::lockstep || (by_turns_ && !in_turn) ||
+              steps_one_by_one();
+  if (!lockstep_ && !in_turn) return;
+  turns_.resize(size_t(plan_->collect_steps));
+  for (Turn& turn : turns_)
+    for (size_t b = 0; b < (in_turn ? blocks_.size() : 1); ++b) turn.act.emplace_back("act", "act");
 }
 
 void Trainer::make_clocks() {
-  if (placement_.device.is_cuda()) stage_times_ = std::make_unique<DeviceTimes>();
+  if (placement_.device.is_cuda())
+    stage_times_ = std::make_unique<DeviceTimes>(std::max<int64_t>(1, int64_t(blocks_.size())));
   // a graph that is replayed reads how far the run is where it runs
   if (!experiment_->run.graph.value_or(placement_.device.is_cuda())) return;
   steps_before_ = at::zeros({1}, at::TensorOptions(at::kLong).device(placement_.device));
@@ -198,10 +208,15 @@ void Trainer::act(int64_t t, int64_t block) {
              .first = rank_of(placement_.group) * envs_->rows()};
   if (steps_before_.defined()) key.base = steps_before_.const_data_ptr<int64_t>();
   else key.step += time_steps();
-  mark(t, 0);
+  if (block == 0) mark(t, 0);
   algo_->policy().act(store_->window().step(t).blocks[size_t(block)], state.carry, ActMode::sample,
                       key);
-  mark(t, 1);
+  if (block == 0) mark(t, 1);
+}
+
+void Trainer::act_in_turn(int64_t t, int64_t block) {
+  if (turns_.empty()) return act(t, block);
+  turns_[size_t(t)].act[size_t(block)].run([&] { act(t, block); });
 }
 
 StepIo Trainer::io(int64_t t) {
@@ -224,7 +239,7 @@ void Trainer::step_part(int64_t t, int64_t index) {
   const int64_t agents = envs_->agents(), begin = part.first, count = part.rows;
   const StepIo io = this->io(t);
   envs_->step(io, begin / agents, (begin + count) / agents);
-  mark(t, 2);
+  if (index == 0) mark(t, 2);
   if (placement_.device.is_cuda()) return;
   report_.progress().iteration_step.fetch_add(count * placement_.processes,
                                               std::memory_order_relaxed);
@@ -244,17 +259,21 @@ void Trainer::step_all(int64_t t) {
 
 void Trainer::collect_ahead() {
   // a thread acts for one of its blocks while the steps of its others are under way
+  const bool cuda = placement_.device.is_cuda();
   const int64_t T = plan_->collect_steps, blocks = int64_t(blocks_.size());
-  const int64_t lanes = std::min(int64_t(pool_.threads()), blocks);
-  pool_.run(lanes, [&](int64_t lane) {
+  const int64_t lanes = cuda ? 1 : std::min(int64_t(pool_.threads()), blocks);
+  const auto collect = [&](int64_t lane) {
     for (int64_t t = 0; t < T; ++t)
       for (int64_t b = lane; b < blocks; b += lanes) {
         if (t > 0) step_part(t - 1, b);
-        act(t, b);
+        act_in_turn(t, b);
         begin_part(t, b);
       }
     for (int64_t b = lane; b < blocks; b += lanes) step_part(T - 1, b);
-  });
+  };
+  // a device is asked by this thread, and the pool steps environments meanwhile
+  if (cuda) collect(0);
+  else pool_.run(lanes, collect);
 }
 
 void Trainer::collect() {
@@ -262,7 +281,7 @@ void Trainer::collect() {
   const double begin = steady_s();
   if (lockstep_) {
     for (int64_t t = 0; t < T; ++t) {
-      turns_[size_t(t)].act.run([&] { act_all(t); });
+      turns_[size_t(t)].act[0].run([&] { act_all(t); });
       if (league_) league_->rivals().act(time_steps() + t);
       turns_[size_t(t)].step.run([&] { step_all(t); });
       if (league_) {

@@ -167,9 +167,11 @@ class Trainer {
   bool steps_one_by_one() const {
     return experiment_->env().at_once == 1 && !placement_.device.is_cuda();
   }
-  /// Processes of the environments' own take their steps, which the host only waits for.
+  /// Processes of the environments' own take their steps, which the host only waits for; or beside a
+  /// device the host's threads do, in two blocks.
   bool steps_elsewhere() const {
-    return experiment_->env().begin_cpu && !placement_.device.is_cuda();
+    return placement_.device.is_cuda() ? blocks_.size() > 1
+                                       : experiment_->env().begin_cpu != nullptr;
   }
   ThreadPool& learners_pool() { return learn_pool_ ? *learn_pool_ : pool_; }
   /// Those of this iteration, or as many until somebody stops it.
@@ -187,6 +189,8 @@ class Trainer {
   /// Where time step t is the one that a device's times are divided by.
   void mark(int64_t t, int place);
   void act(int64_t t, int64_t block);
+  /// Likewise, as a graph where it is one.
+  void act_in_turn(int64_t t, int64_t block);
   StepIo io(int64_t t);
   /// Has the step begin that step_part waits for.
   void begin_part(int64_t t, int64_t part);
@@ -245,10 +249,12 @@ class Trainer {
   /// With train.overlap on a GPU: a stream beside the steps', on which updates are made and
   /// captured. Memory of its own, for graphs that share some may not run at once.
   std::unique_ptr<GraphPool> beside_;
-  /// A time step of blocks in lockstep. Where the host chooses who plays against the learner, or
-  /// steps the environments, each of the two is a graph and collect is none.
+  /// A time step of blocks in lockstep, or of those that a device acts for in turn. Where the host
+  /// chooses who plays against the learner, or steps the environments, each of the two is a graph
+  /// and collect is none.
   struct Turn {
-    StepGraph act{"act", "act"}, step{"step", "env_step"};
+    std::vector<StepGraph> act;  ///< of all blocks, or of each that is acted for in turn
+    StepGraph step{"step", "env_step"};
   };
   StepGraph collect_{"collect", "act,env_step"}, end_collect_{"end of collect", "collect"};
   /// With train.overlap: behind the updates.

@@ -73,14 +73,21 @@ std::string Trainer::capture_updates() {
 void Trainer::capture_collect() {
   if (!by_turns_) return collect_.capture(graphs_, [this] { collect(); });
   for (int64_t t = 0; t < plan_->collect_steps; ++t) {
-    turns_[size_t(t)].act.capture(graphs_, [this, t] { act_all(t); });
-    if (!envs_->transfers()) turns_[size_t(t)].step.capture(graphs_, [this, t] { step_all(t); });
+    Turn& turn = turns_[size_t(t)];
+    if (lockstep_) turn.act[0].capture(graphs_, [this, t] { act_all(t); });
+    else
+      for (size_t b = 0; b < turn.act.size(); ++b)
+        turn.act[b].capture(graphs_, [this, t, b] { act(t, int64_t(b)); });
+    if (!envs_->transfers()) turn.step.capture(graphs_, [this, t] { step_all(t); });
   }
   end_collect_.capture(graphs_, [this] { end_collect(); });
 }
 
 void Trainer::forget_graphs() {
-  for (Turn& turn : turns_) turn.act.reset(), turn.step.reset();
+  for (Turn& turn : turns_) {
+    for (StepGraph& act : turn.act) act.reset();
+    turn.step.reset();
+  }
   for (StepGraph* graph : {&collect_, &end_collect_, &update_, &update_ahead_, &keep_, &publish_})
     graph->reset();
 }
