@@ -183,6 +183,38 @@ def test_constants_that_no_fact_has_are_asked_like_others(engine, tmp_path):
     assert done.returncode == 2 and "has no vector for 'atlantis'" in done.stderr
 
 
+def test_seeds_are_ranked_each_and_together(engine, tmp_path):
+    seeds = tmp_path / "seeds"
+    small = ["env.count=8", "ppo.rollout=8", "ppo.minibatch=64", "train.steps=64", "threads=1"]
+    done = engine("train", "ppo", "kg", "env.data=countries_s1", *small, "--seeds", "2", "--out", seeds)
+    assert done.returncode == 0, done.stderr
+    few = ("--queries", "6", "--corruptions", "4", "--width", "1")
+    report = ranked(engine, seeds, *few)
+    alone = [ranked(engine, seeds / f"seed-{seed}", *few)["scores"] for seed in (1, 2)]
+    assert [run["scores"] for run in report["runs"]] == alone
+    both = [scores["proof"]["mrr"] for scores in alone]
+    mrr = report["results"]["proof"]["mrr"]
+    assert mrr["seeds"] == 2 and mrr["mean"] == pytest.approx(sum(both) / 2)
+    # two of them: a deviation is their distance, and Student's t of one degree 12.706
+    assert mrr["std"] == pytest.approx(abs(both[0] - both[1]) / 2**0.5)
+    reach = 12.7062047 * mrr["std"] / 2**0.5
+    assert mrr["interval_95"] == pytest.approx([mrr["mean"] - reach, mrr["mean"] + reach])
+    text = engine("rank", f"{seeds}@latest", *few).stdout
+    assert f"{seeds}/seed-2: ppo on" in text and "all 2 seeds:" in text.splitlines()
+    # as RUN@CHECKPOINT names one
+    query = "locatedInCR(country_001, X)"
+    for words in (("rank", f"{seeds}/seed-1@latest", *few), ("prove", f"{seeds}/seed-1@latest", query, "--search", "policy")):
+        done = engine(*words)
+        assert done.returncode in (0, 1), done.stderr
+    for words, said in (
+        (("rank", seeds, "--explain", "1"), f"--explain is for one run; name a seed, e.g. {seeds}/seed-1"),
+        (("rank", f"{seeds}@best", "--checkpoint", "latest"), "names a checkpoint already"),
+        (("prove", f"{seeds}/seed-1@best", query), "names a policy, which --search policy alone asks"),
+    ):
+        done = engine(*words)
+        assert done.returncode == 2 and said in done.stderr, done.stderr
+
+
 def test_ranking_says_how_many_candidates_were_tried(engine, tmp_path):
     run, vectors = tmp_path / "run", tmp_path / "vectors.safetensors"
     done = engine("train", "ppo", "kg", "env.data=countries_s1", "train.steps=4096", "--out", run)

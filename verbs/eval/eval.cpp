@@ -30,6 +30,7 @@
 #include "engine/run/run_dir.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/checkpoint_asked.h"
 #include "verbs/eval/dreams.h"
 #include "verbs/eval/kept.h"
 #include "verbs/eval/over_seeds.h"
@@ -440,24 +441,11 @@ RunReport judge_run(const EvalRequest& request, const RunName& named, bool print
   return {.json = std::move(report), .kept = kept};
 }
 
-/// The checkpoint that the name or --checkpoint says. Throws Error where both do.
-std::string checkpoint_asked(const Arguments& arguments, const RunName& named) {
-  if (named.checkpoint != "latest" && arguments.has("--checkpoint"))
-    throw Error("[eval] " + arguments.positional()[0] +
-                " names a checkpoint already; leave out --checkpoint");
-  return arguments.value("--checkpoint").value_or(named.checkpoint);
-}
-
 /// Each seed of a folder as a run by itself, then the mean over them.
 int judge_seeds(const EvalRequest& request, const RunName& seeds) {
   const Arguments& arguments = request.arguments;
   const std::string& folder = seeds.folder;
-  std::vector<std::string> runs;
-  for (const std::string& run : train::seed_runs(folder)) {
-    if (has_checkpoint(run)) runs.push_back(run);
-    else print_notes({"left out: " + std::string(no_valid_checkpoint(run).what())});
-  }
-  if (runs.empty()) throw Error("[eval] no seed in " + folder + " has saved a policy yet");
+  const std::vector<std::string> runs = train::seeds_to_judge("eval", folder);
   for (const char* flag :
        {"--imagine", "--seen", "--imagined", "--trace", "--overwrite", "--base", "--quantile"})
     if (arguments.has(flag))
@@ -572,7 +560,7 @@ int run(const std::vector<std::string>& words) {
     throw Error("[eval] expects an environment and one player, got also '" + names[2] + "'");
   if (names.size() == 2) return judge_player(request, names[0], names[1]);
   if (seeds) {
-    seeds->checkpoint = checkpoint_asked(arguments, *seeds);
+    seeds->checkpoint = checkpoint_asked("eval", arguments, *seeds);
     return judge_seeds(request, *seeds);
   }
   if (on_env && !is_run(names[0]))
@@ -580,7 +568,7 @@ int run(const std::vector<std::string>& words) {
                 joined(scripted_players(*env)) + " or the folder of a run");
   auto named = run_named(names[0]);
   if (!named) throw no_run(names[0]);
-  named->checkpoint = checkpoint_asked(arguments, *named);
+  named->checkpoint = checkpoint_asked("eval", arguments, *named);
   const RunReport report = judge_run(request, *named, /*print_json=*/true);
   return report.kept ? 0 : 1;
 }

@@ -17,8 +17,10 @@
 #include "engine/host/machine.h"
 #include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/run_name.h"
 #include "engine/run/stored_experiment.h"
 #include "verbs/arguments.h"
+#include "verbs/checkpoint_asked.h"
 #include "verbs/notes.h"
 #include "verbs/prove/all_queries.h"
 #include "verbs/prove/page.h"
@@ -186,13 +188,20 @@ int run(const std::vector<std::string>& words) {
   std::vector<std::string> settings = traced.settings();
   const auto threads = take_threads(settings);
   expect_flags(arguments, threads.has_value());
-  const datalog::Dataset data = data_of(arguments.positional()[0], settings);
-  print_notes(run_notes(arguments.positional()[0], settings));
+  const RunName named =
+      run_named(arguments.positional()[0]).value_or(RunName{.folder = arguments.positional()[0]});
+  if (named.checkpoint != "latest" && arguments.choice<Kind>("--search") != Kind::policy)
+    throw Error("[prove] " + arguments.positional()[0] +
+                " names a policy, which --search policy alone asks; give that, or leave out @" +
+                named.checkpoint);
+  const std::string& name = named.folder;
+  const datalog::Dataset data = data_of(name, settings);
+  print_notes(run_notes(name, settings));
   if (!arguments.has("--json"))
     for (const std::string& note : data.notes) std::fprintf(stderr, "note: %s\n", note.c_str());
 
   const auto end_trace = [&](int threads, const std::string& device) {
-    traced.finish({.run = arguments.positional()[0],
+    traced.finish({.run = name,
                    .algorithm = "prove",
                    .environment = data.name,
                    .device = device,
@@ -204,14 +213,13 @@ int run(const std::vector<std::string>& words) {
   }
 
   // the policy of a run, where it is what searches
-  const std::string& name = arguments.positional()[0];
   std::unique_ptr<RunPolicy> run;
   std::optional<PolicyScores> policy;
   if (arguments.choice<Kind>("--search") == Kind::policy) {
     if (!is_run(name))
       throw Error("[prove] --search policy needs a run's folder in the place of " + name);
-    run = std::make_unique<RunPolicy>(name, arguments.value("--checkpoint").value_or("latest"),
-                                      settings, names_device(settings) ? "" : "cpu");
+    run = std::make_unique<RunPolicy>(name, checkpoint_asked("prove", arguments, named), settings,
+                                      names_device(settings) ? "" : "cpu");
     policy.emplace(run->experiment(), run->policy(), run->placement().device);
   }
   const auto page = arguments.output("--html");

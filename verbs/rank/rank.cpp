@@ -20,9 +20,12 @@
 #include "engine/host/machine.h"
 #include "engine/play/run_policy.h"
 #include "engine/run/run_dir.h"
+#include "engine/run/run_name.h"
 #include "verbs/arguments.h"
+#include "verbs/checkpoint_asked.h"
 #include "verbs/notes.h"
 #include "verbs/rank/explain.h"
+#include "verbs/rank/over_seeds.h"
 #include "verbs/rank/questions.h"
 #include "verbs/rank/ranking.h"
 #include "verbs/rank/tables.h"
@@ -30,6 +33,7 @@
 #include "verbs/settings.h"
 #include "verbs/table.h"
 #include "verbs/traced.h"
+#include "verbs/train/seed_runs.h"
 #include "verbs/train/seeds.h"
 #include "verbs/verb.h"
 
@@ -170,8 +174,7 @@ Json to_json(const Weights& weights, const Ranking& r) {
 
 /// A flag or setting that would be without effect is a mistake.
 void expect_flags(const Arguments& arguments, const std::vector<std::string>& settings,
-                  bool of_run) {
-  const std::string& name = arguments.positional()[0];
+                  const std::string& name, bool of_run) {
   if (arguments.has("--overwrite") && !arguments.has("--scores") && !arguments.has("--trace"))
     throw Error("[rank] --overwrite goes with --scores FILE or --trace FILE");
   if (arguments.has("--shortlist") && !arguments.has("--embedding"))
@@ -202,7 +205,8 @@ const datalog::Graph& graph_of(const std::string& name) {
 /// What is ranked: a run, whose policy proves in its environment but for what was asked to differ,
 /// or a graph alone. What a graph has no use for is refused once there is one of that name.
 struct RankedData {
-  RankedData(const Arguments& arguments, const std::vector<std::string>& settings);
+  RankedData(const Arguments& arguments, const std::vector<std::string>& settings,
+             const RunName& named);
   RankedData(const RankedData&) = delete;
   RankedData& operator=(const RankedData&) = delete;
 
@@ -216,21 +220,21 @@ struct RankedData {
   const datalog::Graph* graph = nullptr;
 };
 
-RankedData::RankedData(const Arguments& arguments, const std::vector<std::string>& settings)
-    : name(arguments.positional()[0]) {
+RankedData::RankedData(const Arguments& arguments, const std::vector<std::string>& settings,
+                       const RunName& named)
+    : name(named.folder) {
   const bool of_run = is_run(name);
   if (!of_run) graph = &graph_of(name);
   std::vector<std::string> others = settings;
   const auto asked = take_threads(others);
-  expect_flags(arguments, others, of_run);
+  expect_flags(arguments, others, name, of_run);
   print_notes(run_notes(name, settings));
   if (!of_run) {
     claim_threads();
     threads.emplace(place("cpu", asked.value_or(0)).threads, [] { at::set_num_threads(1); });
     return;
   }
-  policy.emplace(name, arguments.value("--checkpoint").value_or("latest"), settings,
-                 names_device(settings) ? "" : "cpu");
+  policy.emplace(name, named.checkpoint, settings, names_device(settings) ? "" : "cpu");
   prover.emplace(policy->experiment(), policy->policy(), policy->pool(),
                  policy->placement().device);
   graph = &graph_of(std::string(prover->params().data.view()));
@@ -367,9 +371,14 @@ int rank_status(const RankResult& result, std::optional<double> most_ms) {
   return kSlow;
 }
 
-int run(const std::vector<std::string>& words) {
-  const Arguments arguments(entry(), words, grammar());
-  if (arguments.help()) return arguments.print_help();
+/// What was ranked: the report and the exit status.
+struct Ranked {
+  Json report;
+  int status = 0;
+};
+
+/// Ranks a run or a graph and shows what it came to, as JSON only where `print_json`.
+Ranked rank_one(const Arguments& arguments, Traced& traced, const RunName& named, bool print_json) {
   const auto scores_file = arguments.output("--scores");
   const auto ties = arguments.choice<Ties>("--rank-type").value_or(Ties::random);
   const auto by = arguments.choice<By>("--by");
@@ -377,8 +386,7 @@ int run(const std::vector<std::string>& words) {
   const auto most_ms = arguments.number("--at-most", 0, 1e9);
   const auto file = arguments.value("--embedding");
   const auto explained = arguments.integer("--explain", 1, 1'000'000);
-  Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
-  RankedData data(arguments, traced.settings());
+  RankedData data(arguments, traced.settings(), named);
   const datalog::Graph& graph = *data.graph;
   const datalog::Program& program = graph.dataset.program;
   expect_rules(data, explained.has_value(), file.has_value());
@@ -409,8 +417,8 @@ int run(const std::vector<std::string>& words) {
   if (explained) explanations = explain(r, result.scorings, size_t(*explained));
   if (explained) report["explained"] = explained_json(explanations, r, result.scorings, program);
   const bool json = arguments.has("--json");
-  if (json) print(report.dump(2) + "\n");
-  else print_figures(data, scorers, asked, result, table);
+  if (json && print_json) print(report.dump(2) + "\n");
+  if (!json) print_figures(data, scorers, asked, result, table);
   if (!json && by == By::depth) print(depths_note(data, asked, r));
   if (!json)
     print(explained_text(explanations, r, result.scorings, program, probe_terminal(STDOUT_FILENO)));
@@ -422,7 +430,47 @@ int run(const std::vector<std::string>& words) {
        .environment = data.policy ? data.policy->experiment().env().name : graph.dataset.name,
        .device = data.device(),
        .threads = scorers.pool.threads()});
-  return rank_status(result, most_ms);
+  return {.report = std::move(report), .status = rank_status(result, most_ms)};
+}
+
+/// Each seed of a folder as a run by itself, then what they come to together.
+int rank_seeds(const Arguments& arguments, Traced& traced, const RunName& seeds) {
+  const auto runs = train::seeds_to_judge("rank", seeds.folder);
+  for (const char* flag : {"--explain", "--scores", "--trace", "--overwrite"})
+    if (arguments.has(flag))
+      throw Error("[rank] " + std::string(flag) + " is for one run; name a seed, e.g. " + runs[0]);
+  std::vector<Json> reports;
+  int status = 0;
+  for (const std::string& run : runs) {
+    if (!arguments.has("--json")) print(run + ": ");
+    const Ranked ranked =
+        rank_one(arguments, traced, {run, seeds.checkpoint}, /*print_json=*/false);
+    status = std::max(status, ranked.status);
+    if (status == train::kStopped) return status;
+    reports.push_back(ranked.report);
+    if (!arguments.has("--json")) print("\n");
+  }
+  const Json results = over_seeds(reports);
+  if (arguments.has("--json"))
+    print(Json{{"seeds", seeds.folder}, {"results", results}, {"runs", reports}}.dump(2) + "\n");
+  else
+    print("all " + counted(int64_t(reports.size()), "seed") + ":\n" +
+          over_seeds_table(results).text(probe_terminal(STDOUT_FILENO)));
+  return status;
+}
+
+int run(const std::vector<std::string>& words) {
+  const Arguments arguments(entry(), words, grammar());
+  if (arguments.help()) return arguments.print_help();
+  Traced traced(arguments, entry(), /*on_device=*/names_device(arguments.settings()));
+  const std::string& name = arguments.positional()[0];
+  if (auto seeds = train::seeds_named(name)) {
+    seeds->checkpoint = checkpoint_asked("rank", arguments, *seeds);
+    return rank_seeds(arguments, traced, *seeds);
+  }
+  RunName named = run_named(name).value_or(RunName{.folder = name});
+  named.checkpoint = checkpoint_asked("rank", arguments, named);
+  return rank_one(arguments, traced, named, /*print_json=*/true).status;
 }
 
 }  // namespace
@@ -433,9 +481,9 @@ VerbEntry entry() {
       .summary = "rank true triples among false ones by proofs, rules, an embedding, and joined",
       .usage =
           "rank <data> [--queries N] [--corruptions N|all] [--embedding FILE] ... [threads=N]\n\n"
-          "<data> is a run on kg, whose proofs are ranked too, or a data set's name (family) "
-          "or a folder of one,\nwhich are ranked by rules and embedding. Of a run env.* and "
-          "device may be given too.",
+          "<data> is a run on kg (RUN@best), whose proofs are ranked too, a folder of seeds, each "
+          "of which is and then\nall together, or a data set's name (family) or a folder of one, "
+          "which are ranked by rules and embedding.\nOf a run env.* and device may be given too.",
       .run = run};
 }
 

@@ -8,6 +8,7 @@
 #include "engine/run/checkpoint_store.h"
 #include "engine/run/run_dir.h"
 #include "engine/run/several_runs.h"
+#include "verbs/notes.h"
 #include "verbs/train/seeds.h"
 
 namespace maglev::verbs::train {
@@ -30,6 +31,16 @@ std::vector<std::string> seed_runs(const std::string& folder) {
     return !run.starts_with(begin) || run.size() == begin.size() ||
            run.find_first_not_of("0123456789", begin.size()) != std::string::npos;
   });
+  return runs;
+}
+
+std::vector<std::string> seeds_to_judge(const std::string& verb, const std::string& folder) {
+  std::vector<std::string> runs;
+  for (const std::string& run : seed_runs(folder)) {
+    if (has_checkpoint(run)) runs.push_back(run);
+    else print_notes({"left out: " + std::string(no_valid_checkpoint(run).what())});
+  }
+  if (runs.empty()) throw Error("[" + verb + "] no seed in " + folder + " has saved a policy yet");
   return runs;
 }
 

@@ -17,6 +17,10 @@ std::optional<RunName> seeds_named(const std::string& name);
 /// one that was moved aside is none.
 std::vector<std::string> seed_runs(const std::string& folder);
 
+/// Those of them that have saved a policy; of the others a note tells. Throws Error of `verb` where
+/// none has.
+std::vector<std::string> seeds_to_judge(const std::string& verb, const std::string& folder);
+
 /// The seed that did best of those that saved a policy.
 struct BestSeed {
   std::string run;
