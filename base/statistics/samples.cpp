@@ -176,4 +176,25 @@ Interval interquartile_interval(std::span<const double> values, double confidenc
   return bootstrap_interval(values, interquartile_mean, confidence, resamples, seed);
 }
 
+double probability_of_improvement(std::span<const double> first, std::span<const double> second) {
+  double above = 0;
+  for (const double a : first)
+    for (const double b : second) above += a > b ? 1 : a == b ? 0.5 : 0;
+  return above / double(first.size() * second.size());
+}
+
+Interval improvement_interval(std::span<const double> first, std::span<const double> second,
+                              double confidence, int64_t resamples, uint64_t seed) {
+  if (first.size() < 2 || second.size() < 2) return {kUnknown, kUnknown};
+  std::vector<double> found(static_cast<size_t>(resamples)), a(first.size()), b(second.size());
+  for (int64_t r = 0; r < resamples; ++r) {
+    Rng rng(seed, uint64_t(r), 0);
+    for (double& value : a) value = first[size_t(rng.below(uint32_t(first.size())))];
+    for (double& value : b) value = second[size_t(rng.below(uint32_t(second.size())))];
+    found[size_t(r)] = probability_of_improvement(a, b);
+  }
+  std::sort(found.begin(), found.end());
+  return {percentile(found, 1 - upper(confidence)), percentile(found, upper(confidence))};
+}
+
 }  // namespace maglev

@@ -75,4 +75,13 @@ double interquartile_mean(std::span<const double> values);
 Interval interquartile_interval(std::span<const double> values, double confidence = 0.95,
                                 int64_t resamples = 10'000, uint64_t seed = 1);
 
+/// The chance that a value of the first is above one of the second, as often as not where they are
+/// equal: Mann and Whitney's U over its most (Agarwal et al., 2021). One value each at least.
+double probability_of_improvement(std::span<const double> first, std::span<const double> second);
+/// Its percentile interval over `resamples` bootstrap samples of both, a function of `seed`; NaN for
+/// fewer than two values on a side.
+Interval improvement_interval(std::span<const double> first, std::span<const double> second,
+                              double confidence = 0.95, int64_t resamples = 10'000,
+                              uint64_t seed = 1);
+
 }  // namespace maglev

@@ -135,6 +135,20 @@ TEST(Samples, holm_is_statsmodels) {
   EXPECT_EQ(holm(large)[0], 1);
 }
 
+// SciPy's mannwhitneyu: U = 10.5 of 15; 50,000 resamples of NumPy's generator give 0.3 to 1
+TEST(Samples, probability_of_improvement_is_mann_and_whitneys_u) {
+  const std::vector<double> a{3, 5, 1, 4, 4}, b{2, 4, 1}, one{2};
+  EXPECT_NEAR(probability_of_improvement(a, b), 0.7, 1e-14);
+  EXPECT_NEAR(probability_of_improvement(b, a), 0.3, 1e-14);
+  EXPECT_EQ(probability_of_improvement(a, a), 0.5);
+  const Interval i = improvement_interval(a, b);
+  EXPECT_NEAR(i.low, 0.3, 0.04);
+  EXPECT_EQ(i.high, 1);
+  EXPECT_EQ(i.low, improvement_interval(a, b).low);
+  EXPECT_TRUE(std::isnan(improvement_interval(a, one).low));
+  EXPECT_EQ(probability_of_improvement(a, one), 0.8);
+}
+
 // rliable 1.2 gives 3.857 and, with 50,000 resamples and each of three generators, 2.4286 to 5.2857
 TEST(Samples, interquartile_mean_and_interval_are_rliables) {
   const double values[] = {3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};

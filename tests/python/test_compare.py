@@ -38,6 +38,7 @@ def test_groups_of_runs_are_told_apart(engine, tmp_path):
     assert report["groups"][0]["values"] == [10, 11, 12, 13] and report["groups"][1]["mean"] == 2
     (pair,) = report["pairs"]
     assert pair["finding"] == "higher" and pair["difference"] == pytest.approx(9.5) and pair["holm_p"] < 0.01
+    assert pair["probability_of_improvement"] == 1 and pair["probability_of_improvement_interval"] == [1, 1]
     done = engine("compare", high, low)
     assert "A is higher than B" in done.stdout and "95 % CI" in done.stdout
     # names stand last, where long ones move no figure away from its heading
@@ -50,6 +51,8 @@ def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_p
     report = compare(engine, group(tmp_path, "a", [10, 11, 12]), group(tmp_path, "b", [10.5, 11.5, 12]))
     (pair,) = report["pairs"]
     assert pair["finding"] == "none" and f"would take {pair['needed_seeds']}" in pair["verdict"]
+    # of nine pairs of seeds three and a tie
+    assert pair["probability_of_improvement"] == pytest.approx(3.5 / 9)
     assert 0 < pair["power"] < 0.8 and pair["detectable_effect"] > abs(pair["hedges_g"])
     # one seed is no group
     report = compare(engine, str(tmp_path / "a0"), str(tmp_path / "b0"))

@@ -132,18 +132,26 @@ Json group_json(const Group& group, const Summary& s) {
           {"interquartile_interval", bounds(s.middle_interval)}};
 }
 
-std::vector<std::string> pair_row(const Pair& pair, const Verdict& verdict) {
+// how often a run of the first is above one of the second
+struct Improvement {
+  double probability;
+  Interval interval;
+};
+
+std::vector<std::string> pair_row(const Pair& pair, const Improvement& above,
+                                  const Verdict& verdict) {
   return {label(pair.first) + " - " + label(pair.second),
           number_text(pair.welch.difference),
           interval_text(pair.welch.interval),
           number_text(pair.welch.p),
           number_text(pair.holm_p),
           number_text(pair.effect.g),
+          number_text(above.probability),
           number_text(verdict.power.detectable),
           verdict.text};
 }
 
-Json pair_json(const Pair& pair, const Verdict& verdict) {
+Json pair_json(const Pair& pair, const Improvement& above, const Verdict& verdict) {
   const PowerAnalysis& power = verdict.power;
   return {{"first", pair.first},
           {"second", pair.second},
@@ -155,6 +163,8 @@ Json pair_json(const Pair& pair, const Verdict& verdict) {
           {"holm_p", finite_or_null<Json>(pair.holm_p)},
           {"hedges_g", finite_or_null<Json>(pair.effect.g)},
           {"hedges_g_interval", bounds(pair.effect.interval)},
+          {"probability_of_improvement", above.probability},
+          {"probability_of_improvement_interval", bounds(above.interval)},
           {"power", finite_or_null<Json>(power.achieved)},
           {"detectable_effect", finite_or_null<Json>(power.detectable)},
           {"needed_seeds", power.needed > 0 ? Json(power.needed) : Json()},
@@ -215,7 +225,7 @@ int run(const std::vector<std::string>& words) {
   }
 
   // and beside each other
-  Table beside({"pair", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g",
+  Table beside({"pair", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g", ">P above",
                 ">detectable g", "verdict"});
   report["pairs"] = Json::array();
   const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
@@ -223,8 +233,11 @@ int run(const std::vector<std::string>& words) {
   for (const Pair& pair : pairs) {
     const Verdict verdict =
         verdict_of(pair, side(pair.first), side(pair.second), pairs.size(), kConfidence);
-    beside.add(pair_row(pair, verdict));
-    report["pairs"].push_back(pair_json(pair, verdict));
+    const auto &first = samples[pair.first], &second = samples[pair.second];
+    const Improvement above{probability_of_improvement(first, second),
+                            improvement_interval(first, second, kConfidence)};
+    beside.add(pair_row(pair, above, verdict));
+    report["pairs"].push_back(pair_json(pair, above, verdict));
   }
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
