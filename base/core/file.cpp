@@ -560,6 +560,7 @@ std::optional<int> FileLock::holder(const std::string& path) {
   struct stat locked, open;
   if (pid <= 0 || ::stat(path.c_str(), &locked) != 0) return std::nullopt;
   const std::string files = "/proc/" + std::to_string(pid) + "/fd";
+  if (::access(files.c_str(), R_OK) != 0) return std::nullopt;
   for (const std::string& number : list_dir(files))
     if (::stat((files + "/" + number).c_str(), &open) == 0 && open.st_dev == locked.st_dev &&
         open.st_ino == locked.st_ino)
