@@ -7,6 +7,7 @@
 
 #include "base/core/error.h"
 #include "base/core/printed.h"
+#include "base/trace/span.h"
 #include "engine/data/step_window.h"
 #include "python/bindings/claim.h"
 
@@ -68,6 +69,7 @@ TimeStep Actor::step_of(const std::vector<at::Tensor>& obs, const at::Tensor& ma
 at::Tensor Actor::act(const std::vector<at::Tensor>& obs, const at::Tensor& mask,
                       const at::Tensor& is_first) {
   const OneAtATime turn(*busy_);
+  const auto span = trace::stage("act");
   const Claim claim;
   const at::NoGradGuard no_grad;
   const c10::OptionalDeviceGuard guard(device());

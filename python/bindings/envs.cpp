@@ -8,6 +8,7 @@
 #include "base/core/error.h"
 #include "base/core/printed.h"
 #include "base/picture/canvas.h"
+#include "base/trace/span.h"
 #include "engine/play/env_room.h"
 
 namespace maglev::python {
@@ -179,6 +180,7 @@ void Envs::seed_into(uint64_t seed) {
 void Envs::step(const at::Tensor& action) {
   expect_ours();
   if (!begun_) throw Error("[step] reset() comes before the first step");
+  const auto span = trace::stage("env_step");
   const Turn turn(*this);
   // the step that follows a reset is of the same window
   const int64_t next = reset_ ? turn_ : 1 - turn_;

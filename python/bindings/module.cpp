@@ -28,6 +28,7 @@
 #include "python/bindings/envs.h"
 #include "python/bindings/jobs.h"
 #include "python/bindings/replay_memory.h"
+#include "python/bindings/tracing.h"
 #include "verbs/notes.h"
 
 namespace py = pybind11;
@@ -604,6 +605,17 @@ void bind_jobs(py::module_& m) {
   });
 }
 
+void bind_tracing(py::module_& m) {
+  py::class_<Span>(m, "Span")
+      .def(py::init<const std::string&, int64_t>())
+      .def("enter", &Span::enter)
+      .def("exit", &Span::exit);
+  py::class_<Trace>(m, "Trace")
+      .def(py::init<const std::string&, const std::string&, bool>())
+      .def("begin", &Trace::begin)
+      .def("end", &Trace::end, Unlocked());
+}
+
 }  // namespace
 }  // namespace maglev::python
 
@@ -618,4 +630,5 @@ PYBIND11_MODULE(_engine, m) {
   maglev::python::bind_actors(m);
   maglev::python::bind_replay(m);
   maglev::python::bind_jobs(m);
+  maglev::python::bind_tracing(m);
 }

@@ -9,6 +9,7 @@
 
 #include "base/core/error.h"
 #include "base/core/printed.h"
+#include "base/trace/span.h"
 #include "engine/host/system.h"
 #include "engine/run/checkpoint_store.h"
 #include "python/bindings/claim.h"
@@ -207,6 +208,7 @@ void ReplayMemory::show(const GivenStep& given, const TimeStep& step) const {
 
 void ReplayMemory::add(const GivenStep& given) {
   const OneAtATime alone(busy_, kOneWriter);
+  const auto span = trace::stage("add");
   const OnDevice on(device());
   expect_step(given);
   expect_episodes_apart(given.is_first);
@@ -239,6 +241,7 @@ ReplayBuffer ReplayMemory::make_buffer() const {
 }
 
 void ReplayMemory::sample(ReplayBuffer& buffer, std::optional<int64_t> number) {
+  const auto span = trace::stage("sample");
   const OnDevice on(device());
   const std::shared_lock reading(rewriting_);
   // once something could be drawn a device is not waited for any more

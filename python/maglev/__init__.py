@@ -79,6 +79,7 @@ from maglev.policies import Policy, evaluate, load
 from maglev.replay import Columns, Replay
 from maglev.runs import Run, resume, train
 from maglev.settings import algorithms, environments, settings
+from maglev.tracing import span, trace
 from maglev.tracking import sync
 
 __version__ = _engine.version
@@ -112,6 +113,8 @@ __all__ = [
     "resume",
     "save_network",
     "settings",
+    "span",
     "sync",
+    "trace",
     "train",
 ]
