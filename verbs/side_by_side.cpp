@@ -23,10 +23,14 @@ constexpr size_t kEnding = 5;
 volatile std::sig_atomic_t seen[NSIG] = {};
 EndRequests end_requests;
 
-void on_passed_signal(int signal) {
+bool ends(int signal) { return std::find(kPassed, kPassed + kEnding, signal) != kPassed + kEnding; }
+bool any_ends() {
+  return std::any_of(kPassed, kPassed + kEnding, [](int signal) { return seen[signal] > 0; });
+}
+
+void on_passed_signal(int signal, siginfo_t* from, void*) {
   // one request is passed on once
-  const bool ends = std::find(kPassed, kPassed + kEnding, signal) != kPassed + kEnding;
-  if (ends && !end_requests.is_new()) return;
+  if (ends(signal) && (from && asked_by_name(*from) ? any_ends() : !end_requests.is_new())) return;
   seen[signal] = seen[signal] + 1;
 }
 
@@ -81,7 +85,8 @@ PassedSignals::PassedSignals() {
   end_requests.forget();
   pipe_before_ = std::signal(SIGPIPE, SIG_IGN);
   struct sigaction action {};
-  action.sa_handler = on_passed_signal;
+  action.sa_sigaction = on_passed_signal;
+  action.sa_flags = SA_SIGINFO;
   for (size_t i = 0; i < kCaught; ++i) {
     seen[kPassed[i]] = 0;
     sigaction(kPassed[i], &action, &before_[i]);
@@ -96,11 +101,9 @@ PassedSignals::~PassedSignals() {
   std::signal(SIGPIPE, pipe_before_);
 }
 
-bool PassedSignals::ending() const {
-  return std::any_of(kPassed, kPassed + kEnding, [](int signal) { return seen[signal] > 0; });
-}
+bool PassedSignals::ending() const { return any_ends(); }
 
-void PassedSignals::end() { on_passed_signal(SIGINT); }
+void PassedSignals::end() { on_passed_signal(SIGINT, nullptr, nullptr); }
 
 void PassedSignals::pass_on(const std::function<void(int signal)>& tell) {
   for (int signal : kPassed)

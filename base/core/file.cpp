@@ -512,7 +512,7 @@ FileLock::FileLock(std::string path) : path_(std::move(path)) {
                 "; wait for it to end, stop it, or choose another --out");
   }
   std::string owner = "pid " + std::to_string(::getpid());
-  // for the message above only
+  // for people and holder()
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, owner.data(), owner.size(), 0) < 0) errno = 0;
 }
 

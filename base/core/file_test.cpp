@@ -240,6 +240,21 @@ TEST_F(File, a_lock_is_held_by_one_process_at_a_time) {
   FileLock again(in("lock"));
 }
 
+TEST_F(File, a_locks_holder_is_the_process_that_has_it_open) {
+  EXPECT_EQ(FileLock::holder(in("lock")), std::nullopt);
+  {
+    FileLock lock(in("lock"));
+    EXPECT_EQ(FileLock::holder(in("lock")), int(::getpid()));
+    // a number that is another process's by now, or of another machine, and none
+    for (const std::string& content :
+         {"pid " + std::to_string(::getppid()), std::string("pid 0"), std::string()}) {
+      std::ofstream(in("lock"), std::ios::trunc) << content;
+      EXPECT_EQ(FileLock::holder(in("lock")), std::nullopt) << content;
+    }
+  }
+  EXPECT_EQ(FileLock::holder(in("lock")), std::nullopt);
+}
+
 TEST_F(File, a_lock_ends_with_a_killed_process) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);

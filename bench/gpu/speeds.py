@@ -184,7 +184,7 @@ def has_gymnasium(day: Day) -> bool:
 
 def gymnasium_speed(day: Day) -> None:
     """Environments that Python steps on the host beside networks on the device: eagerly, with graphs, and
-    with these in lockstep instead of a half beside the other's acting."""
+    with these and a half stepping beside the other's acting."""
     if not has_gymnasium(day):
         return
     ppo = ["ppo", "gymnasium", "env.id=CartPole-v1"]
@@ -193,9 +193,9 @@ def gymnasium_speed(day: Day) -> None:
     tdmpc2 += [*SMALL_TDMPC2, "tdmpc2.seed_steps=100"] if day.quick else ["env.count=4"]
     cases = []
     for graph, collect, way in (
-        ("off", "auto", "eager"),
-        ("on", "auto", "graphs"),
-        ("on", "lockstep", "graphs_lockstep"),
+        ("off", "lockstep", "eager"),
+        ("on", "lockstep", "graphs"),
+        ("on", "blocks", "graphs_blocks"),
     ):
         how = ["train.precision=fp32", f"train.graph={graph}", f"train.collect={collect}"]
         # 15 s and more at 100,000 and 300 steps/s; the second plans and learns at each

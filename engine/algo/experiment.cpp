@@ -72,11 +72,13 @@ Experiment::Experiment(const std::string& algo, const std::string& env)
           "seconds that a run goes on trying to save its end where it cannot, e.g. on a full disk, "
           "before it ends without",
           {.min = 0, .max = 1e9, .unit = "seconds"});
-    t.add("collect", run.collect,
-          "lockstep: all environments step together; blocks: each block of them runs the whole "
-          "rollout by itself, unless a library steps them, one by one; on a GPU for those that the "
-          "host steps: a half steps while it acts for the other",
-          {.free = true, .collecting = true});
+    t.add(
+        "collect", run.collect,
+        "lockstep: all environments step together; blocks: each block of them runs the whole "
+        "rollout by itself, unless a library steps them, one by one; on a GPU, for those that the "
+        "host steps, lockstep unless blocks are asked for: a half steps while it acts for the "
+        "other",
+        {.free = true, .collecting = true});
     t.add("graph", run.graph,
           "iterations captured as CUDA graphs and replayed; auto: where there is a GPU",
           {.free = true});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include <ATen/ATen.h>
 
@@ -134,12 +135,12 @@ void VecEnv::step(const StepIo& io, int64_t begin, int64_t end) {
   if (!columns_) return entry_->step_cpu(batch(), io, begin, end);
   const int64_t block = begin / block_;
   MAGLEV_ASSERT(begin % block_ == 0 && end == std::min(N_, begin + block_), "blocks step whole");
-  Begun& begun = begun_[size_t(block)];
-  if (!begun.io) step_on_host(columns_->bring_actions(io, block), begin, end);
-  else if (!stepper_) step_on_host(*begun.io, begin, end);
+  // taken, also where it fails
+  const StepIo* begun = std::exchange(begun_[size_t(block)], nullptr);
+  if (!begun) step_on_host(columns_->bring_actions(io, block), begin, end);
+  else if (!stepper_) step_on_host(*begun, begin, end);
   else if (beside_ == block) wait_for_stepper();
   // else: it was waited for as the next block began
-  begun.io = nullptr;
   columns_->send(io, block, HostColumns::Part::all);
 }
 
@@ -155,16 +156,15 @@ void VecEnv::begin_step(const StepIo& io, int64_t begin, int64_t end) {
     return;
   }
   const int64_t block = begin / block_;
-  begun_[size_t(block)] = {&columns_->bring_actions(io, block), begin, end};
-  if (entry_->begin_cpu) return entry_->begin_cpu(batch(), *begun_[size_t(block)].io, begin, end);
-  if (!stepper_) return;
+  const StepIo& on_host = columns_->bring_actions(io, block);
   // who begins another one takes the one before next: nothing is lost by waiting for it here
   if (beside_ >= 0) wait_for_stepper();
-  beside_ = block;
-  stepper_->start([this, block] {
-    const Begun& begun = begun_[size_t(block)];
-    step_on_host(*begun.io, begun.begin, begun.end);
-  });
+  if (entry_->begin_cpu) entry_->begin_cpu(batch(), on_host, begin, end);
+  else if (!stepper_) return;
+  begun_[size_t(block)] = &on_host;
+  if (!stepper_) return;
+  beside_ = block, next_ = {&on_host, begin, end};
+  stepper_->start([this] { step_on_host(*next_.io, next_.begin, next_.end); });
 }
 
 void VecEnv::visit_state(StateVisitor& visitor) {

@@ -119,13 +119,14 @@ class VecEnv {
   std::unique_ptr<HostColumns> columns_;  ///< host-only on CUDA
   at::Tensor totals_;                     ///< [sizeof(EpisodeTotals)] u8, on the device
   at::Tensor partial_totals_;             ///< scratch of these, where environments step there
-  /// Of a block whose step has begun, in host memory; `io` is null where none has.
-  struct Begun {
+  /// By block, the step that has begun, in host memory, and was not taken; null: none has. Empty
+  /// where there are no transfers.
+  std::vector<const StepIo*> begun_;
+  int64_t beside_ = -1;  ///< the block that stepper_ steps
+  struct {
     const StepIo* io = nullptr;
     int64_t begin = 0, end = 0;
-  };
-  std::vector<Begun> begun_;  ///< by block; empty where there are no transfers
-  int64_t beside_ = -1;       ///< the block that stepper_ steps
+  } next_;  ///< what it is to do
   /// Steps blocks that begin beside who asks, where no processes of their own do. The last member,
   /// for it uses the others.
   std::unique_ptr<Background> stepper_;

@@ -23,6 +23,11 @@ constexpr double kDoubtOfHalf = 0.05;
 // what other programs may come to hold, of what they hold at first: nobody planned it
 constexpr double kRoomOfPrograms = 1.25;
 
+// threads and programs that ended meanwhile take their times with them; NaN: not known
+double grown(double before, double after) {
+  return std::isnan(after - before) ? kUnknown : std::max(0.0, after - before);
+}
+
 }  // namespace
 
 TensorMemory tensor_memory(bool on_device) {
@@ -70,11 +75,8 @@ void Monitor::add_to(MetricRow& row) {
   const double since = double(row.step - std::exchange(last_step_, row.step)),
                steps = first ? 0 : since;
   add("machine/processors", processors_until(now));
-  if (now.programs.running > 0) {
-    const double had = now.programs.on_processor_s - last_.programs.on_processor_s;
-    // those that ended took their times with them
-    add("machine/programs_processors", std::max(0., had) / (now.at_s - last_.at_s));
-  }
+  if (const double busy = programs_until(now); now.programs.running > 0 && !std::isnan(busy))
+    add("machine/programs_processors", busy);
   if (const double joules = joules_between(last_, now); !std::isnan(joules)) {
     add("machine/watts", joules / (now.at_s - last_.at_s));
     add("machine/joules_per_million_steps", steps > 0 ? 1e6 * joules / steps : kUnknown);
@@ -119,6 +121,11 @@ double Monitor::processors_until(const Usage& now) const {
   return (now.processor_s - last_.processor_s) / (now.at_s - last_.at_s);
 }
 
+double Monitor::programs_until(const Usage& now) const {
+  return grown(last_.programs.on_processor_s, now.programs.on_processor_s) /
+         (now.at_s - last_.at_s);
+}
+
 Load Monitor::load_until(const Usage& now, const GpuUsage& gpu) const {
   Load load = load_;
   for (double* share : {&load.environment, &load.policy, &load.learn, &load.copy})
@@ -127,15 +134,11 @@ Load Monitor::load_until(const Usage& now, const GpuUsage& gpu) const {
   load.evaluating = beside_.evaluating / summed_s_, load.hooks = beside_.hooks / summed_s_;
   load.learn = std::max(0.0, load.learn - beside_.hooks_in_learn / summed_s_);
   load.processors = processors_until(now);
-  // threads and programs that ended meanwhile take their times with them
-  const auto grown = [&](double before, double after) {
-    return std::isnan(after - before) ? kUnknown
-                                      : std::max(0.0, after - before) / (now.at_s - last_.at_s);
-  };
-  load.queued = grown(last_.queued_s, now.queued_s);
+  const double passed_s = now.at_s - last_.at_s;
+  load.queued = grown(last_.queued_s, now.queued_s) / passed_s;
   load.programs = now.programs.running;
-  load.programs_processors = grown(last_.programs.on_processor_s, now.programs.on_processor_s);
-  load.programs_queued = grown(last_.programs.queued_s, now.programs.queued_s);
+  load.programs_processors = programs_until(now);
+  load.programs_queued = grown(last_.programs.queued_s, now.programs.queued_s) / passed_s;
   load.memory_pressure = now.memory_pressure;
   load.processor_pressure = now.processor_pressure;
   load.device_busy = gpu.busy;

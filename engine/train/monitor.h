@@ -73,6 +73,8 @@ class Monitor {
   void add_memory(const Usage& now, const TensorMemory& tensors, MetricRow& row) const;
   /// Processors that the process had, on average, and what it did, since the last sample.
   double processors_until(const Usage& now) const;
+  /// Of other programs; NaN: not known.
+  double programs_until(const Usage& now) const;
   Load load_until(const Usage& now, const GpuUsage& gpu) const;
   void add_gpu(const GpuUsage& now, double steps, MetricRow& row) const;
 

@@ -31,7 +31,7 @@ void on_end(int signal, siginfo_t* from, void*) {
   if (leaving <= kNobody) leaving = signal;
   // a terminal that goes away sends SIGHUP more than once, and behind another, and a limit is told
   // every second: that is no impatience
-  if (signal == SIGHUP || signal == SIGXCPU) return;
+  if (signal == SIGHUP || signal == SIGXCPU || asked_by_name(*from)) return;
   Asker& asker = from->si_pid == ::getppid() ? the_parent : others;
   if (asker.asks_again()) ::_exit(128 + signal);
 }
@@ -68,6 +68,10 @@ void on_save(int, siginfo_t*, void*) { save_wanted = 1; }
 void on_trace(int, siginfo_t*, void*) { trace_wanted = 1; }
 
 }  // namespace
+
+bool asked_by_name(const siginfo_t& from) {
+  return from.si_code == SI_QUEUE && from.si_value.sival_int == kAskedByName;
+}
 
 bool EndRequests::is_new() {
   const double now_s = steady_s();

@@ -10,6 +10,10 @@
 
 namespace maglev {
 
+/// What `maglev tell` sends with its signals: who asks so may ask again, and means the same.
+constexpr int kAskedByName = 0x7e11;
+bool asked_by_name(const siginfo_t& from);
+
 /// Tells requests to end apart: who tells a process and then its group (`timeout`), or a process
 /// and its parent that passes it on (batch systems), sends it two signals for one request. For
 /// handlers of signals.
@@ -32,7 +36,7 @@ class EndRequests {
 
 /// While one lives: SIGINT, SIGTERM, SIGQUIT, SIGHUP and SIGXCPU (a limit of processor time) ask
 /// for a save and an end, a second request by one of the first three leaves at once, where both are
-/// of the process that started this one, or neither is; SIGUSR1 asks for a save, SIGUSR2 for a
+/// of the process that started this one, or neither is (asked_by_name is no second one); SIGUSR1 asks for a save, SIGUSR2 for a
 /// trace; SIGPIPE and SIGXFSZ are ignored. A SIGHUP that was ignored before stays so (nohup). One at
 /// a time.
 class SignalGuard {

@@ -129,6 +129,25 @@ int status_of(const Work& work) {
   return status;
 }
 
+TEST(SignalGuard, who_asks_by_name_may_ask_again_and_is_none_of_two_who_are_impatient) {
+  const auto apart = [] {
+    std::this_thread::sleep_for(std::chrono::duration<double>(1.2 * EndRequests::kOne_s));
+  };
+  const int patient = status_of([&] {
+    const SignalGuard signals;
+    for (int i = 0; i < 2; ++i, apart())
+      ::sigqueue(::getpid(), SIGTERM, sigval{.sival_int = kAskedByName});
+    std::raise(SIGTERM);
+    if (!SignalGuard::leave()) ::_exit(1);
+  });
+  EXPECT_TRUE(WIFEXITED(patient) && WEXITSTATUS(patient) == 130) << patient;
+  const int other_value = status_of([&] {
+    const SignalGuard signals;
+    for (int i = 0; i < 2; ++i, apart()) ::sigqueue(::getpid(), SIGTERM, sigval{.sival_int = 1});
+  });
+  EXPECT_TRUE(WIFEXITED(other_value) && WEXITSTATUS(other_value) == 128 + SIGTERM) << other_value;
+}
+
 TEST(ExpectLateSignals, a_program_on_its_way_out_is_not_killed_by_the_second_of_one_request) {
   for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
     const int killed = status_of([&] { std::raise(signal); });

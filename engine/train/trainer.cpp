@@ -99,7 +99,7 @@ void Trainer::make_envs() {
   const RunOptions& run = experiment_->run;
   const int64_t share = run.env_count / placement_.processes;
   // opponents act for all rows between the learner and the step
-  const bool whole = run.collect == Collect::lockstep || meets_opponents() || share < 2;
+  const bool whole = run.collect != Collect::blocks || meets_opponents() || share < 2;
   envs_ = std::make_unique<VecEnv>(experiment_->env(), experiment_->env_params(), share, run.seed,
                                    placement_.device, pool_, rank_of(placement_.group) * share,
                                    /*learners=*/meets_opponents() ? 1 : 0,

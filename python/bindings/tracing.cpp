@@ -33,12 +33,6 @@ const char* lasting(const std::string& name) {
   return names->insert(name).first->c_str();
 }
 
-// of this thread, the innermost last
-std::vector<Span*>& open_spans() {
-  thread_local std::vector<Span*> spans;
-  return spans;
-}
-
 // threads that end a span later than its trace ends still look at its tracer: all of them stay
 std::vector<std::unique_ptr<WorkTrace>>& traces() {
   static auto* const all = new std::vector<std::unique_ptr<WorkTrace>>;
@@ -49,21 +43,29 @@ std::vector<std::unique_ptr<WorkTrace>>& traces() {
 
 Span::Span(const std::string& name, int64_t step) : name_(lasting(name)), step_(step) {}
 
+const std::shared_ptr<Span::Open>& Span::open_here() {
+  thread_local const auto open = std::make_shared<Open>();
+  return open;
+}
+
 Span::~Span() {
-  // one that nobody ended, as of a generator that was given up
-  std::erase(open_spans(), this);
+  if (!span_) return;
+  // nobody ended it, as of a generator that was given up
+  std::erase(*open_, this);
+  // a thread's spans end on the thread: another's stays without an end
+  if (open_ != open_here()) static_cast<void>(span_.release());
 }
 
 void Span::enter() {
   if (span_) throw Error(named() + " has begun already; each `with` wants a span of its own");
-  open_ = &open_spans();
-  span_.emplace(trace::Category::stage, name_, nullptr, step_);
+  open_ = open_here();
+  span_.reset(new trace::ScopedSpan(trace::Category::stage, name_, nullptr, step_));
   open_->push_back(this);
 }
 
 void Span::exit() {
   if (!span_) throw Error(named() + " ends before it has begun");
-  if (open_ != &open_spans()) throw Error(named() + " ends on another thread than it began on");
+  if (open_ != open_here()) throw Error(named() + " ends on another thread than it began on");
   // a tracer wants the inner one to end first
   if (open_->back() != this)
     throw Error(named() + " ends before '" + open_->back()->name_ +

@@ -2,7 +2,7 @@
 // Spans and traces of Python's own loops.
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,7 +12,7 @@
 namespace maglev::python {
 
 /// A span of a thread, in whatever trace records meanwhile. Spans of a thread end in the opposite
-/// order.
+/// order. Under Python's lock: lists of spans are changed by whoever frees one.
 class Span {
  public:
   /// `name`: 1 to 120 bytes, of 4,096 names in all, for each is kept; `step`: what counts, or -1.
@@ -31,10 +31,13 @@ class Span {
  private:
   std::string named() const { return std::string("[span] '") + name_ + "'"; }
 
+  using Open = std::vector<Span*>;  ///< spans of a thread, the innermost last
+  static const std::shared_ptr<Open>& open_here();
+
   const char* name_;
   int64_t step_;
-  std::vector<Span*>* open_ = nullptr;  ///< of the thread it began on
-  std::optional<trace::ScopedSpan> span_;
+  std::shared_ptr<Open> open_;  ///< of the thread it began on, which may have ended
+  std::unique_ptr<trace::ScopedSpan> span_;
 };
 
 /// What all threads of this process record from begin() to end().

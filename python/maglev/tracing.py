@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from contextlib import ContextDecorator
 from pathlib import Path
-from types import TracebackType
 
 from maglev import _engine
 
@@ -26,9 +26,13 @@ class span(ContextDecorator):
     def __init__(self, name: str, *, step: int | None = None):
         if not isinstance(name, str):
             raise _engine.Error(f"[span] a name is text, got {name!r}")
-        if step is not None and (not isinstance(step, int) or not 0 <= step < 2**63):
+        try:
+            number = -1 if step is None else operator.index(step)
+        except TypeError:
+            number = -2
+        if isinstance(step, bool) or not -1 <= number < 2**63 or (step is not None and number < 0):
             raise _engine.Error(f"[span] a step is a whole number from 0 on, got {step!r}")
-        self._made = name, -1 if step is None else step
+        self._made = name, number
         self._span = _engine.Span(*self._made)
 
     def _recreate_cm(self) -> span:
@@ -69,5 +73,5 @@ class trace:
         self._trace.begin()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.notes = self._trace.end(sys.argv[0] or "python")

@@ -52,7 +52,7 @@ std::string run_of(const char* env, const Settings& settings) {
 TEST(EmulatedHostBlocks, collect_what_the_whole_collects) {
   for (const char* env : {"hosted", "ahead"})
     for (const char* graph : {"train.graph=off", "train.graph=on"})
-      EXPECT_EQ(run_of(env, {graph}), run_of(env, {graph, "train.collect=lockstep"}))
+      EXPECT_EQ(run_of(env, {graph, "train.collect=blocks"}), run_of(env, {graph}))
           << env << " " << graph;
   EXPECT_EQ(run_of("hosted", {}), run_of("ahead", {}));
 }
@@ -60,10 +60,10 @@ TEST(EmulatedHostBlocks, collect_what_the_whole_collects) {
 // a library's products may round a row otherwise among fewer: to the bit where actions are drawn,
 // close where they are planned or dreamt of
 void expect_same_actions(const char* algo, const std::vector<Settings>& settings, int iterations) {
-  SmallRun blocks(algo, "hosted", settings);
-  std::vector<Settings> plain = settings;
-  plain.push_back({"train.collect=lockstep"});
-  SmallRun whole(algo, "hosted", plain);
+  SmallRun whole(algo, "hosted", settings);
+  std::vector<Settings> in_blocks = settings;
+  in_blocks.push_back({"train.collect=blocks"});
+  SmallRun blocks(algo, "hosted", in_blocks);
   for (int i = 0; i < iterations; ++i) {
     blocks.trainer->iterate(), whole.trainer->iterate();
     StepWindow &ours = blocks.trainer->store().window(), &theirs = whole.trainer->store().window();

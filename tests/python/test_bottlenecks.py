@@ -4,11 +4,14 @@ tests/bottlenecks is a program with one mistake a name. What it gains to mend on
 """
 
 import json
-import os
+import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, runner
+from conftest import BUILD, HOME, runner
+
+sys.path.insert(0, str(HOME))
+from launcher.building import usable_processors  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_beside")
 
@@ -80,7 +83,7 @@ def test_the_mistakes_are_these(expected):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_names_a_mistake_first(engine, bottlenecks, expected, tmp_path, name):
-    if name in OF_THREADS and len(os.sched_getaffinity(0)) < 2:
+    if name in OF_THREADS and usable_processors() < 2:
         pytest.skip("there is one processor")
     finding, verdict = expected[name]
 
@@ -119,8 +122,8 @@ def test_names_what_an_environment_in_python_is_at(engine, tmp_path, kwargs, fin
 
     _, found = findings_of(engine, tmp_path, train, named_first)
     assert named_first(found), found
-    if finding == "slow environment" and len(os.sched_getaffinity(0)) > 1:
-        assert found[0]["patch"] == f"env.workers={min(4, len(os.sched_getaffinity(0)))}"
+    if finding == "slow environment" and usable_processors() > 1:
+        assert found[0]["patch"] == f"env.workers={min(4, usable_processors())}"
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -268,7 +268,7 @@ def test_memory_of_their_processes_is_planned_and_told(engine, tmp_path):
     # an interpreter with numpy and gymnasium each
     assert 4 << 20 < planned[1] < 400 << 20 and 2 * planned[1] < planned[3] < 4 * planned[1], planned
     # what they keep of each step is told of while they train
-    kept = ['env.kwargs={"keeps": 40000}', "train.steps=1600", "train.monitor_every=0.01", "train.log_every=80"]
+    kept = ['env.kwargs={"keeps": 40000}', "train.steps=1600", "train.monitor_every=1e-9", "train.log_every=80"]
     rows = train(engine, tmp_path / "run", *words, "env.workers=2", *kept)
     held = [row["memory/programs_mib"] for row in rows if "memory/programs_mib" in row]
     # 1,520 steps behind the first row

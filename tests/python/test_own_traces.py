@@ -8,6 +8,7 @@ import sysconfig
 import threading
 from pathlib import Path
 
+import numpy
 import pytest
 from conftest import BUILD, HOME
 
@@ -117,6 +118,8 @@ def test_mistakes_are_told(tmp_path):
         ("x" * 121, None, "got 121"),
         (7, None, "a name is text, got 7"),
         ("x", -1, "a whole number from 0 on, got -1"),
+        ("x", True, "a whole number from 0 on, got True"),
+        ("x", 0.5, "a whole number from 0 on, got 0.5"),
     ):
         with pytest.raises(maglev.Error, match=said):
             maglev.span(name, step=step)
@@ -127,5 +130,11 @@ def test_mistakes_are_told(tmp_path):
     with pytest.raises(maglev.Error, match="'outer' ends before 'inner', which began within it"):
         outer.__exit__()
     inner.__exit__(), outer.__exit__()
+    # one that nobody ended is forgotten where it is freed, also by another thread
+    left = [maglev.span("left", step=numpy.int64(3))]
+    left[0].__enter__()
+    thread = threading.Thread(target=left.clear)
+    thread.start()
+    thread.join()
     with outer, pytest.raises(maglev.Error, match="'outer' has begun already"):
         outer.__enter__()

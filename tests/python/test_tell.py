@@ -62,6 +62,15 @@ def test_seeds_are_told_together_and_each_by_itself(engine, tmp_path):
         process.kill()
     states = [seed["state"] for seed in json.loads((group / "seeds.json").read_text())["seeds"]]
     assert states == ["stopped", "stopped", "waiting"]
+    # one that goes on by itself is told by the folder of all, once it hears
+    words = [ENGINE, "train", "--resume", group / "seed-1", "--sinks", "jsonl"]
+    process = subprocess.Popen(words, env={**os.environ, "MAGLEV_HOME": str(HOME)}, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: process.poll() is not None or engine("tell", group, "save").returncode == 0)
+        assert engine("tell", group, "stop", "--wait").stdout.startswith(f"process {process.pid} ends")
+        assert process.wait(LONG_S) == 130
+    finally:
+        process.kill()
 
 
 def test_a_sweep_is_told_by_its_folder(engine, tmp_path):

@@ -23,7 +23,8 @@ namespace {
 
 // of a run that has finished
 constexpr const char* kLost =
-    " holds no row, and the run has finished: bring the file back, or leave the run out";
+    " holds no row, and the run has finished: bring the file back, or leave the run out (one that "
+    "was trained without the sink jsonl has none)";
 
 std::string metrics_of(const std::string& run) { return run + "/" + kMetricsFile; }
 

@@ -69,9 +69,10 @@ bool is_confirmed_elsewhere(const Board& board) {
 }
 
 bool is_confirmed(const Board& board, const BoardTrial& best) {
-  return std::ranges::all_of(arms_of(board, best), [](const std::string& arm) {
+  const auto arms = arms_of(board, best);
+  return std::ranges::all_of(arms, [&](const std::string& arm) {
     return is_seeds(arm) && train::seeds_group(arm).count == begun(arm) &&
-           std::ranges::all_of(train::seed_runs(arm), has_finished);
+           begun(arm) == begun(arms[0]) && std::ranges::all_of(train::seed_runs(arm), has_finished);
   });
 }
 
