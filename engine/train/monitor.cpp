@@ -38,14 +38,22 @@ TensorMemory tensor_memory(bool on_device) {
   return memory;
 }
 
+std::unique_ptr<GpuMeter> meter_of(at::Device device) {
+  if (!device.is_cuda()) return nullptr;
+  auto meter = std::make_unique<GpuMeter>(bus_address(device.index()), gpu_libraries());
+  return meter->known() ? std::move(meter) : nullptr;
+}
+
 Monitor::Monitor(double every_s, const Planned& planned, const Load& free,
                  std::function<Usage()> sample, std::function<TensorMemory()> tensors,
-                 std::function<GpuUsage()> gpu, std::function<std::vector<MemoryPart>()> parts)
+                 std::function<GpuUsage()> gpu, std::function<std::vector<MemoryPart>()> parts,
+                 const GrowthWords& words)
     : every_s_(every_s),
       sample_(std::move(sample)),
       tensors_(std::move(tensors)),
       gpu_(std::move(gpu)),
       parts_(std::move(parts)),
+      words_(words),
       last_(sample_()),
       last_gpu_(gpu_ ? gpu_() : GpuUsage{}),
       planned_(planned),
@@ -190,8 +198,8 @@ void Monitor::look_for_growth(Held& of) {
   warning_ += (warning_.empty() ? "" : "; ") + std::string("memory grows: ") + of.holds + " " +
               bytes_text(int64_t(of.bytes.back())) + ", more than the " + bytes_text(of.allowed) +
               " of the beginning and the plan, and " + of.takes + " " +
-              bytes_text(int64_t(trend.slope * kHour_s)) + " more an hour" + grown_part(of) +
-              "; memory/* in metrics.jsonl shows since when";
+              bytes_text(int64_t(trend.slope * kHour_s)) + " more an hour" + grown_part(of) + "; " +
+              words_.shown;
 }
 
 std::string Monitor::grown_part(const Held& of) const {
@@ -203,8 +211,7 @@ std::string Monitor::grown_part(const Held& of) const {
   const int64_t tensors = tensors_now_.host - first_tensors_.host;
   // pages of what was planned come as they are touched
   const int64_t beside = int64_t(of.bytes.back()) - first_resident_ - tensors - planned_.host;
-  if (!on_device && beside >= tensors)
-    return text(beside, "in no tensor: of the environment, a library or the program");
+  if (!on_device && beside >= tensors) return text(beside, words_.in_no_tensor);
   // where a run is on a device, its parts say nothing of the host's tensors
   const bool of_parts = parts_ && on_device == (tensors_now_.device_reserved > 0);
   std::pair<int64_t, std::string> most{on_device ? 0 : tensors, "in tensors"};

@@ -5,8 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include <c10/core/Device.h>
 
 #include "base/metrics/sink.h"
 #include "engine/algo/algorithm.h"
@@ -23,6 +26,15 @@ struct TensorMemory {
 };
 TensorMemory tensor_memory(bool on_device);
 
+/// What asks the driver of `device`; null: that is no GPU, or the driver does not know it.
+std::unique_ptr<GpuMeter> meter_of(at::Device device);
+
+/// How people are told where memory grows.
+struct GrowthWords {
+  const char* in_no_tensor = "in no tensor: of the environment, a library or the program";
+  const char* shown = "memory/* in metrics.jsonl shows since when";
+};
+
 class Monitor {
  public:
   /// Bytes the run was planned to hold: on the host beside what the process has at the first sample,
@@ -33,10 +45,10 @@ class Monitor {
   /// A sample every `every_s` seconds; 0: none. `free`: what the run may use; its shares are filled
   /// in here. `sample`, `tensors` and `gpu` are asked; `gpu` null: there is none, or nothing of it
   /// is known. `parts`: of the tensors where the run is, asked at the first sample and where memory
-  /// has grown, which then says of what; null: not known.
+  /// has grown, which then says of what; null: not known. `words`: of whose loop it is.
   Monitor(double every_s, const Planned& planned, const Load& free, std::function<Usage()> sample,
           std::function<TensorMemory()> tensors, std::function<GpuUsage()> gpu = {},
-          std::function<std::vector<MemoryPart>()> parts = {});
+          std::function<std::vector<MemoryPart>()> parts = {}, const GrowthWords& words = {});
 
   /// Where a sample is due, as at the first row, `row` gets its figures and what bounded the run,
   /// of the time and steps since the sample before. Every row of the run passes here.
@@ -83,6 +95,7 @@ class Monitor {
   std::function<TensorMemory()> tensors_;
   std::function<GpuUsage()> gpu_;
   std::function<std::vector<MemoryPart>()> parts_;
+  GrowthWords words_;
   std::vector<MemoryPart> first_parts_;
   TensorMemory first_tensors_, tensors_now_;
   int64_t first_resident_ = 0;

@@ -272,6 +272,21 @@ TEST(Monitor, names_the_part_that_grew) {
             std::string::npos);
 }
 
+TEST(Monitor, tells_of_growth_in_the_words_of_whose_loop_it_is) {
+  Fake machine;
+  const GrowthWords words{.in_no_tensor = "somewhere", .shown = "look there"};
+  Monitor monitor(
+      1, {}, machine.free, [&] { return ++machine.now.at_s, machine.now; },
+      [&] { return machine.tensors; }, {}, {}, words);
+  std::string said;
+  for (int i = 0; i < 40 && said.empty(); ++i) {
+    machine.now.resident += kMiB;
+    row_at(monitor, i);
+    said = monitor.take_warning();
+  }
+  EXPECT_TRUE(said.ends_with("so far) somewhere; look there")) << said;
+}
+
 TEST(Monitor, is_quiet_while_memory_fills_what_was_planned_or_only_wavers) {
   Fake machine;
   Monitor filling = machine.monitor(100 * kMiB);

@@ -86,14 +86,6 @@ Monitor::Planned planned_bytes(const MemoryPlan& plan, bool cuda) {
           .device = cuda ? plan.total() : 0};
 }
 
-// null on a processor, where nobody asks, and where the driver does not know the device
-std::unique_ptr<GpuMeter> meter_of(const Trainer& trainer) {
-  const at::Device device = trainer.placement().device;
-  if (!device.is_cuda() || trainer.experiment().run.monitor_every <= 0) return nullptr;
-  auto meter = std::make_unique<GpuMeter>(bus_address(device.index()), gpu_libraries());
-  return meter->known() ? std::move(meter) : nullptr;
-}
-
 // as many processes as step environments at most; 0: they have no such setting
 int64_t most_workers(const Experiment& experiment) {
   const auto& fields = experiment.table().fields();
@@ -148,7 +140,7 @@ Session::Session(Trainer& trainer, RunDir& dir, const RunRequest& request, RunTr
       writer_(open(request)),
       plan_(plan_memory(trainer.experiment(), trainer.placement())),
       limit_(tensor_limit(plan_, trainer.experiment(), trainer.placement())),
-      gpu_(meter_of(trainer)),
+      gpu_(options().monitor_every > 0 ? meter_of(trainer.placement().device) : nullptr),
       monitor_(
           options().monitor_every, planned_bytes(plan_, trainer.placement().device.is_cuda()),
           free_to_use(trainer, request.hooks), [] { return sample_usage(); },

@@ -27,6 +27,7 @@
 #include "python/bindings/actor.h"
 #include "python/bindings/envs.h"
 #include "python/bindings/jobs.h"
+#include "python/bindings/monitoring.h"
 #include "python/bindings/replay_memory.h"
 #include "python/bindings/tracing.h"
 #include "verbs/notes.h"
@@ -605,6 +606,24 @@ void bind_jobs(py::module_& m) {
   });
 }
 
+void bind_monitoring(py::module_& m) {
+  py::class_<LoopMonitor>(m, "Monitor")
+      .def(py::init([](double every_s, int64_t planned, const std::string& device) {
+        std::string why;
+        return std::make_unique<LoopMonitor>(every_s, planned,
+                                             choose_device(device, seen_devices(), why));
+      }))
+      .def("sample", [](LoopMonitor& monitor, int64_t step) {
+        LoopMonitor::Sample sample;
+        {
+          const py::gil_scoped_release unlocked;
+          sample = monitor.sample(step);
+        }
+        return std::make_tuple(sample.seconds, std::move(sample.figures),
+                               std::move(sample.warning));
+      });
+}
+
 void bind_tracing(py::module_& m) {
   py::class_<Span>(m, "Span")
       .def(py::init<const std::string&, int64_t>())
@@ -630,5 +649,6 @@ PYBIND11_MODULE(_engine, m) {
   maglev::python::bind_actors(m);
   maglev::python::bind_replay(m);
   maglev::python::bind_jobs(m);
+  maglev::python::bind_monitoring(m);
   maglev::python::bind_tracing(m);
 }

@@ -74,6 +74,7 @@ if torch.__version__.split("+")[0] != _engine.torch_version:
 from maglev._engine import Error
 from maglev.advantages import gae
 from maglev.environments import Envs, make
+from maglev.monitoring import Monitor
 from maglev.networks import save_network
 from maglev.policies import Policy, evaluate, load
 from maglev.replay import Columns, Replay
@@ -101,6 +102,7 @@ __all__ = [
     "Columns",
     "Envs",
     "Error",
+    "Monitor",
     "Policy",
     "Replay",
     "Run",

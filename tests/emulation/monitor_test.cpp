@@ -12,6 +12,7 @@
 
 #include "base/core/file.h"
 #include "engine/train/session.h"
+#include "python/bindings/monitoring.h"
 #include "tests/emulation/torch_memory.h"
 #include "tests/errors.h"
 #include "tests/folder.h"
@@ -53,6 +54,24 @@ TEST(Monitored, a_run_on_cuda_tells_what_its_gpu_does_where_its_driver_knows_it)
   figures = figures_with("");
   EXPECT_TRUE(figures.contains("machine/processors"));
   EXPECT_FALSE(figures.contains("machine/gpu_busy"));
+}
+
+TEST(Monitored, a_loop_of_pythons_own_on_cuda_tells_what_its_gpu_does) {
+  const at::Device cuda("cuda:0");
+  setenv("MAGLEV_NVML", fake_library("gpus").c_str(), 1);
+  python::LoopMonitor monitor(/*every_s=*/0, /*planned=*/0, cuda);
+  unsetenv("MAGLEV_NVML");
+  const at::Tensor held = at::empty({1 << 20}, at::TensorOptions().device(cuda));
+  auto sample = monitor.sample(/*step=*/1000);
+  std::map<std::string, double> figures(sample.figures.begin(), sample.figures.end());
+  EXPECT_DOUBLE_EQ(figures["machine/gpu_celsius"], 61);
+  EXPECT_GE(figures["memory/device_mib"], 4);
+  // a loop beside the GPU asks for nothing of it
+  python::LoopMonitor host(/*every_s=*/0, /*planned=*/0, at::kCPU);
+  for (const auto& [name, value] : host.sample(-1).figures) {
+    EXPECT_FALSE(contains(name, "gpu")) << name;
+    EXPECT_FALSE(contains(name, "device")) << name;
+  }
 }
 
 TEST(Monitored, a_run_on_cuda_that_stands_still_tells_of_its_stream) {

@@ -60,6 +60,37 @@ def test_what_cannot_be_told_apart_is_said_with_what_it_would_take(engine, tmp_p
     assert report["pairs"][0]["power"] is None and report["pairs"][0]["needed_seeds"] is None
 
 
+def test_a_page_draws_performance_profiles(engine, tmp_path):
+    a, b = group(tmp_path, "a", [10, 12, 12, 14, 11]), group(tmp_path, "b", [1, 2, 3])
+    page = tmp_path / "page.html"
+    done = engine("compare", a, b, "--html", page)
+    assert done.returncode == 0, done.stderr
+    # what is printed is what is printed without it
+    assert done.stdout == engine("compare", a, b).stdout
+    few = "no performance profile of B: that takes 5 seeds"
+    assert f"a page of it: {page}\n" in done.stderr and few in done.stderr, done.stderr
+    text = page.read_text()
+    assert text.count("<svg") == 1 and few in text and "src=" not in text and "nan" not in text
+    assert "A is higher than B" in text and "<th>pair</th>" in text
+    report = compare(engine, a, b)
+    profile = report["groups"][0]["performance_profile"]
+    assert [(step["score"], step["share"]) for step in profile] == [(10, 1), (11, 0.8), (12, 0.6), (14, 0.2)]
+    assert [step["interval"] for step in profile] == [[1, 1], [0.4, 1], [0.2, 1], [0, 0.6]]
+    assert report["groups"][1]["performance_profile"] is None
+    # no seeds are enough: the tables, and a line in the place of the figure
+    done = engine("compare", b, "--html", tmp_path / "few.html", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["groups"][0]["performance_profile"] is None
+    assert "<svg" not in (tmp_path / "few.html").read_text()
+    for words, said in (
+        ((a, b, "--html", page), "--overwrite"),
+        ((a, b, "--html", tmp_path / "nowhere" / "page.html"), "nowhere"),
+        ((a, b, "--overwrite"), "--overwrite goes with --html FILE"),
+    ):
+        done = engine("compare", *words)
+        assert done.returncode == 2 and said in done.stderr and done.stdout == "", done.stderr
+    assert engine("compare", a, b, "--html", page, "--overwrite").returncode == 0
+
+
 def test_seeds_of_both_sides_count(engine, tmp_path):
     few, many = [10, 11, 12], [10.5, 11.5, 12, 12]
     (pair,) = compare(engine, group(tmp_path, "few", few), group(tmp_path, "many", many))["pairs"]

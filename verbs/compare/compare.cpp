@@ -8,13 +8,17 @@
 #include <nlohmann/json.hpp>
 
 #include "base/core/error.h"
+#include "base/core/file.h"
 #include "base/core/printed.h"
 #include "base/core/terminal.h"
 #include "base/statistics/samples.h"
 #include "verbs/arguments.h"
 #include "verbs/compare/groups.h"
+#include "verbs/compare/profile.h"
 #include "verbs/compare/verdict.h"
 #include "verbs/json_number.h"
+#include "verbs/notes.h"
+#include "verbs/study/page.h"
 #include "verbs/table.h"
 #include "verbs/verb.h"
 
@@ -35,7 +39,9 @@ Grammar grammar() {
                  "some, else return_mean)"},
                 {"--over", "PERCENT",
                  "mean over the last PERCENT of each run's steps; 0: its last row (default 10)"},
-                {"--json", "", "print JSON instead of tables"}},
+                {"--json", "", "print JSON instead of tables"},
+                {"--html", "FILE", "the tables as a page, too, with a performance profile drawn"},
+                {"--overwrite", "", "replace FILE where it is there already"}},
       .least = 1,
       .most = 64,
       .names = "<runs> [<runs> ...]"};
@@ -106,6 +112,24 @@ std::string differing_text(const Differing& differing) {
   return text;
 }
 
+/// A table for people, in the terminal and on a page. Headings as Table takes them.
+struct Listing {
+  std::vector<std::string> headings;
+  std::vector<std::vector<std::string>> rows = {};
+
+  Table table() const {
+    Table table(headings);
+    for (const auto& row : rows) table.add(row);
+    return table;
+  }
+  study::ReportTable on_page() const {
+    study::ReportTable table{.headings = headings, .rows = rows, .words = true};
+    for (std::string& heading : table.headings)
+      if (heading.starts_with('>')) heading.erase(0, 1);
+    return table;
+  }
+};
+
 // each group by itself: a row of the table, and what --json has of it
 std::vector<std::string> group_row(const Group& group, const Summary& s, const std::string& name) {
   return {name,
@@ -129,14 +153,9 @@ Json group_json(const Group& group, const Summary& s) {
           {"std", finite_or_null<Json>(s.spread.deviation)},
           {"interval", bounds(s.spread.interval)},
           {"interquartile_mean", finite_or_null<Json>(s.middle)},
-          {"interquartile_interval", bounds(s.middle_interval)}};
+          {"interquartile_interval", bounds(s.middle_interval)},
+          {"performance_profile", profile_json(group.values, kConfidence)}};
 }
-
-// how often a run of the first is above one of the second
-struct Improvement {
-  double probability;
-  Interval interval;
-};
 
 std::vector<std::string> pair_row(const Pair& pair, const Improvement& above,
                                   const Verdict& verdict) {
@@ -172,36 +191,39 @@ Json pair_json(const Pair& pair, const Improvement& above, const Verdict& verdic
           {"verdict", verdict.text}};
 }
 
-// what stands above the tables: the metric, and in what the groups are not alike
-void print_head(const Metric& metric, const std::vector<Group>& groups,
-                const Differing& differing) {
-  std::printf("%s, %s\n", metric.column.c_str(),
-              metric.over > 0
-                  ? ("mean over the last " + std::to_string(int(std::lround(100 * metric.over))) +
-                     " % of steps")
-                        .c_str()
-                  : "last row");
+std::string metric_text(const Metric& metric) {
+  return metric.column + ", " +
+         (metric.over > 0 ? "mean over the last " +
+                                std::to_string(int(std::lround(100 * metric.over))) + " % of steps"
+                          : "last row");
+}
+
+// what stands above the tables: in what the groups are not alike, and what they lack
+std::vector<std::string> notes_of(const std::vector<Group>& groups, const Differing& differing) {
   const Group& front = groups.front();
   Differing told = differing;
+  std::vector<std::string> notes;
   for (const Group& group : groups) {
     if (group.env != front.env || group.algo != front.algo || group.steps != front.steps) {
       // how long they were to train is no news besides
       told.erase("train.steps");
-      std::printf("note: %s trained %s for %s steps, %s %s for %s\n", group.name.c_str(),
-                  (group.algo + " on " + group.env).c_str(), group.steps.c_str(),
-                  front.name.c_str(), (front.algo + " on " + front.env).c_str(),
-                  front.steps.c_str());
+      notes.push_back(group.name + " trained " + group.algo + " on " + group.env + " for " +
+                      group.steps + " steps, " + front.name + " " + front.algo + " on " +
+                      front.env + " for " + front.steps);
     }
-    if (!group.unfinished.empty())
-      std::printf("note: %s has not finished\n", group.unfinished.c_str());
-    for (const std::string& note : group.notes) std::printf("note: %s\n", note.c_str());
+    if (!group.unfinished.empty()) notes.push_back(group.unfinished + " has not finished");
+    notes.insert(notes.end(), group.notes.begin(), group.notes.end());
   }
-  if (!told.empty()) std::printf("note: settings that differ: %s\n", differing_text(told).c_str());
+  if (!told.empty()) notes.push_back("settings that differ: " + differing_text(told));
+  return notes;
 }
 
 int run(const std::vector<std::string>& words) {
   const Arguments arguments(entry(), words, grammar());
   if (arguments.help()) return arguments.print_help();
+  if (arguments.has("--overwrite") && !arguments.has("--html"))
+    throw Error("[compare] --overwrite goes with --html FILE");
+  const auto html = arguments.output("--html");
   std::vector<Group> groups = groups_of(arguments.positional());
   const Metric metric{.column = arguments.value("--metric").value_or(usual_column(groups)),
                       .over = double(arguments.integer("--over", 0, 100).value_or(10)) / 100};
@@ -214,39 +236,55 @@ int run(const std::vector<std::string>& words) {
               {"confidence", kConfidence},
               {"differing_settings", differing}};
   // names, as long as they may be, stand last: a terminal without room for them has them below
-  Table table(
-      {"", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM", "95 % CI (bootstrap)", "runs"});
+  Listing alone{
+      {"", ">steps", ">seeds", ">mean", ">std", "95 % CI", ">IQM", "95 % CI (bootstrap)", "runs"}};
   std::vector<std::vector<double>> samples;
   for (const Group& group : groups) {
     const Summary summary = summary_of(group);
-    table.add(group_row(group, summary, label(samples.size())));
+    alone.rows.push_back(group_row(group, summary, label(samples.size())));
     report["groups"].push_back(group_json(group, summary));
     samples.push_back(group.values);
   }
 
   // and beside each other
-  Table beside({"pair", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g", ">P above",
-                ">detectable g", "verdict"});
+  Listing beside{{"pair", ">difference", "95 % CI", ">Welch p", ">Holm p", ">Hedges g", ">P above",
+                  ">detectable g", "verdict"}};
   report["pairs"] = Json::array();
   const std::vector<Pair> pairs = pairs_of(samples, kConfidence);
   const auto side = [&](size_t group) { return Side{label(group), groups[group].values}; };
   for (const Pair& pair : pairs) {
     const Verdict verdict =
         verdict_of(pair, side(pair.first), side(pair.second), pairs.size(), kConfidence);
-    const auto &first = samples[pair.first], &second = samples[pair.second];
-    const Improvement above{probability_of_improvement(first, second),
-                            improvement_interval(first, second, kConfidence)};
-    beside.add(pair_row(pair, above, verdict));
+    const Improvement above =
+        improvement_of(samples[pair.first], samples[pair.second], kConfidence);
+    beside.rows.push_back(pair_row(pair, above, verdict));
     report["pairs"].push_back(pair_json(pair, above, verdict));
+  }
+
+  const std::string head = metric_text(metric);
+  const std::vector<std::string> notes = notes_of(groups, differing);
+  if (html) {
+    std::vector<Side> sides;
+    for (size_t group = 0; group < groups.size(); ++group) sides.push_back(side(group));
+    study::Page page{.title = "Groups of runs compared", .parts = {study::Paragraph{head + "."}}};
+    if (!notes.empty()) page.parts.emplace_back(study::Bullets{notes});
+    page.parts.emplace_back(alone.on_page());
+    for (auto& part : profile_parts(sides, metric.column, kConfidence))
+      page.parts.push_back(std::move(part));
+    if (!pairs.empty()) page.parts.emplace_back(beside.on_page());
+    write_atomic(*html, study::html(page));
+    print_notes({"a page of it: " + *html});
+    if (const std::string line = without_profile(sides); !line.empty()) print_notes({line});
   }
   if (arguments.has("--json")) {
     print(report.dump(2) + "\n");
     return 0;
   }
   const Terminal terminal = probe_terminal(STDOUT_FILENO);
-  print_head(metric, groups, differing);
-  print(table.text(terminal));
-  if (groups.size() > 1) print("\n" + beside.text(terminal));
+  print(head + "\n");
+  for (const std::string& note : notes) print("note: " + note + "\n");
+  print(alone.table().text(terminal));
+  if (groups.size() > 1) print("\n" + beside.table().text(terminal));
   return 0;
 }
 
@@ -257,7 +295,7 @@ VerbEntry entry() {
           .summary = "whether groups of runs differ: tests and intervals over their seeds",
           .usage =
               "compare <run or seeds>[,...] [<run or seeds>[,...] ...] [--metric NAME] "
-              "[--over PERCENT] [--json]",
+              "[--over PERCENT] [--json] [--html FILE]",
           .run = run};
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/noise/noise.h"
 #include "tests/errors.h"
 #include "verbs/compare/groups.h"
+#include "verbs/compare/profile.h"
 #include "verbs/compare/verdict.h"
 
 namespace maglev::verbs::compare {
@@ -90,6 +91,34 @@ TEST(Compare, power_is_that_of_the_difference_that_is_seen) {
   EXPECT_TRUE(std::isnan(
       power_analysis(pairs_of({{1}, {2}}, kConfidence)[0], {1, 1}, 1, kConfidence).achieved));
   EXPECT_EQ(power_analysis(pairs_of({a, a}, kConfidence)[0], {5, 5}, 1, kConfidence).needed, 0);
+}
+
+TEST(Compare, profiles_are_of_groups_whose_band_tells_something) {
+  const std::vector<double> five{1, 2, 3, 4, 5}, four{1, 2, 3, 4};
+  EXPECT_EQ(without_profile({{"A", five}}), "");
+  EXPECT_EQ(without_profile({{"A", four}, {"B", five}, {"C", four}}),
+            "no performance profile of A, C: that takes 5 seeds");
+  EXPECT_TRUE(profile_json(four, kConfidence).is_null());
+  const auto steps = profile_json(five, kConfidence);
+  ASSERT_EQ(steps.size(), 5u);
+  for (const auto& step : steps)
+    EXPECT_FALSE(step["interval"][0] == 0 && step["interval"][1] == 1) << step.dump();
+  // a figure of B, a line about the others; of none a line alone
+  EXPECT_EQ(profile_parts({{"A", four}, {"B", five}}, "return", kConfidence).size(), 2u);
+  const auto parts = profile_parts({{"A", four}}, "return", kConfidence);
+  ASSERT_EQ(parts.size(), 1u);
+  EXPECT_TRUE(std::holds_alternative<study::Paragraph>(parts[0]));
+}
+
+TEST(Compare, a_profile_is_drawn_flat_up_to_each_score_and_down_at_it) {
+  const std::vector<double> values{0, 10, 10, 10, 10};
+  const auto parts = profile_parts({{"A", values}}, "return", kConfidence);
+  ASSERT_EQ(parts.size(), 1u);
+  const std::string& drawn = std::get<study::Figure>(parts[0]).svg;
+  // all reach 0, four of five 10, none more: shares 1, 0.8 and 0 at 34, 82.4 and 276 pixels
+  EXPECT_TRUE(
+      contains(drawn, "d=\"M64.0 34.0L64.0 34.0L64.0 82.4L510.0 82.4L510.0 276.0L510.0 276.0\""))
+      << drawn;
 }
 
 // the rule itself, on normal samples of the effect that is said to be found four times in five

@@ -71,6 +71,12 @@ std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples,
   return pairs;
 }
 
+Improvement improvement_of(std::span<const double> first, std::span<const double> second,
+                           double confidence) {
+  return {probability_of_improvement(first, second),
+          improvement_interval(first, second, confidence)};
+}
+
 Finding finding_of(const Pair& pair, std::span<const double> first, std::span<const double> second,
                    double confidence) {
   if (first.size() < 2 || second.size() < 2) return Finding::too_few;

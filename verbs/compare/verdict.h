@@ -26,6 +26,15 @@ std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples,
 /// Every pair of `samples`, in order.
 std::vector<Pair> pairs_of(const std::vector<std::vector<double>>& samples, double confidence);
 
+/// How likely a seed of the first is above one of the second.
+struct Improvement {
+  double probability;
+  Interval interval;  ///< NaN without two values on each side
+};
+/// One value each at least.
+Improvement improvement_of(std::span<const double> first, std::span<const double> second,
+                           double confidence);
+
 enum class Finding {
   too_few,  ///< a single value on some side
   none,     ///< no difference was shown

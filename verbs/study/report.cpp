@@ -10,6 +10,7 @@
 #include "base/core/printed.h"
 #include "base/picture/chart.h"
 #include "base/statistics/samples.h"
+#include "verbs/compare/profile.h"
 #include "verbs/compare/verdict.h"
 #include "verbs/json_number.h"
 
@@ -93,6 +94,7 @@ const ArmResult* find(const std::vector<ArmResult>& results, const std::string& 
 struct Comparison {
   std::string first, second;
   compare::Pair pair;
+  compare::Improvement above;
   compare::Finding finding;
   std::string verdict;
 };
@@ -123,7 +125,12 @@ std::vector<Comparison> comparisons(const ArmPairs& planned, const std::vector<A
     const compare::Side first{results[pair.first].arm->name, samples[pair.first]},
         second{results[pair.second].arm->name, samples[pair.second]};
     const auto verdict = compare::verdict_of(pair, first, second, planned.size(), kConfidence);
-    all.push_back({first.name, second.name, pair, verdict.finding, verdict.text});
+    // of seeds without a value nothing is known
+    const bool known = !first.values.empty() && !second.values.empty();
+    const compare::Improvement above =
+        known ? compare::improvement_of(first.values, second.values, kConfidence)
+              : compare::Improvement{kNoValue, {kNoValue, kNoValue}};
+    all.push_back({first.name, second.name, pair, above, verdict.finding, verdict.text});
   }
   return all;
 }
@@ -216,6 +223,16 @@ Figure survival_figure(const std::vector<ArmResult>& results) {
   }
   return {"survival", svg(chart),
           "Kaplan-Meier estimates of survival, the mean of each arm's seeds."};
+}
+
+/// Of all arms, by the energy they gain.
+std::vector<PagePart> profiles(const std::vector<ArmResult>& results) {
+  std::vector<std::vector<double>> values;
+  for (const ArmResult& result : results)
+    values.push_back(values_of(result, kEnergy, /*greedy=*/false));
+  std::vector<compare::Side> sides;
+  for (size_t i = 0; i < results.size(); ++i) sides.push_back({results[i].arm->name, values[i]});
+  return compare::profile_parts(sides, kEnergy.title, kConfidence);
 }
 
 ChartLine line_of(const std::string& name, const std::vector<double>& x,
@@ -391,14 +408,15 @@ Json json_of(const std::vector<Headline>& all) {
 }
 
 ReportTable comparison_table(const std::vector<Comparison>& all) {
-  ReportTable table{
-      .headings = {"first", "second", "difference", "95 % CI", "Holm p", "Hedges g", "verdict"},
-      .rows = {},
-      .words = true};
+  ReportTable table{.headings = {"first", "second", "difference", "95 % CI", "Holm p", "Hedges g",
+                                 "P above", "verdict"},
+                    .rows = {},
+                    .words = true};
   for (const Comparison& c : all)
     table.rows.push_back({c.first, c.second, figure_text(c.pair.welch.difference),
                           interval_text(c.pair.welch.interval), figure_text(c.pair.holm_p),
-                          figure_text(c.pair.effect.g), c.verdict});
+                          figure_text(c.pair.effect.g), figure_text(c.above.probability),
+                          c.verdict});
   return table;
 }
 
@@ -420,16 +438,21 @@ Json json_of(const ArmPairs& planned, const std::vector<ArmResult>& results) {
   Json json = Json::object();
   for (const Measure* measure : kTested)
     for (const Comparison& c : comparisons(planned, results, *measure))
-      json[measure->name].push_back({{"first", c.first},
-                                     {"second", c.second},
-                                     {"difference", finite_or_null<Json>(c.pair.welch.difference)},
-                                     {"interval",
-                                      {finite_or_null<Json>(c.pair.welch.interval.low),
-                                       finite_or_null<Json>(c.pair.welch.interval.high)}},
-                                     {"welch_p", finite_or_null<Json>(c.pair.welch.p)},
-                                     {"holm_p", finite_or_null<Json>(c.pair.holm_p)},
-                                     {"hedges_g", finite_or_null<Json>(c.pair.effect.g)},
-                                     {"verdict", c.verdict}});
+      json[measure->name].push_back(
+          {{"first", c.first},
+           {"second", c.second},
+           {"difference", finite_or_null<Json>(c.pair.welch.difference)},
+           {"interval",
+            {finite_or_null<Json>(c.pair.welch.interval.low),
+             finite_or_null<Json>(c.pair.welch.interval.high)}},
+           {"welch_p", finite_or_null<Json>(c.pair.welch.p)},
+           {"holm_p", finite_or_null<Json>(c.pair.holm_p)},
+           {"hedges_g", finite_or_null<Json>(c.pair.effect.g)},
+           {"probability_of_improvement", finite_or_null<Json>(c.above.probability)},
+           {"probability_of_improvement_interval",
+            {finite_or_null<Json>(c.above.interval.low),
+             finite_or_null<Json>(c.above.interval.high)}},
+           {"verdict", c.verdict}});
   return json;
 }
 
@@ -527,6 +550,7 @@ Page report_of(const StudyRequest& request, const std::vector<ArmResult>& result
   add(table_of(results, /*greedy=*/false));
   add(Paragraph{kMeaning});
   add(rows_figure(results, kEnergy, "energy", "Energy gained"));
+  for (PagePart& part : profiles(results)) page.parts.push_back(std::move(part));
   if (request.plan->sweep) {
     add(sweep_figure(request, results));
     add(sweep_table(request, results));
@@ -590,6 +614,7 @@ Page page_of_judged(const std::vector<ArmResult>& results, const std::vector<std
   add(table_of(results, /*greedy=*/false));
   add(Paragraph{kMeaning});
   if (const auto all = headlines(results, modes); !all.empty()) add(headline_texts(all));
+  for (PagePart& part : profiles(results)) page.parts.push_back(std::move(part));
   add(survival_figure(results));
   if (const ReportTable greedy = table_of(results, /*greedy=*/true); !greedy.rows.empty()) {
     add(Paragraph{kGreedyTitle});
@@ -620,7 +645,8 @@ Json figures_of(const ArmResult& result) {
           {"mean", s.mean},
           {"std", finite_or_null<Json>(s.deviation)},
           {"interval",
-           {finite_or_null<Json>(s.interval.low), finite_or_null<Json>(s.interval.high)}}};
+           {finite_or_null<Json>(s.interval.low), finite_or_null<Json>(s.interval.high)}},
+          {"performance_profile", compare::profile_json(values, kConfidence)}};
     }
   return figures;
 }

@@ -223,6 +223,24 @@ TEST(Study, groups_that_are_judged_are_tested_and_goodharts_law_has_two_figures)
   EXPECT_TRUE(contains(other, "Nothing is tested")) << other;
 }
 
+TEST(Study, profiles_and_chances_are_those_of_compare) {
+  const Arm truth{.name = "a", .summary = ""}, proxy{.name = "b", .summary = ""};
+  const std::vector<ArmResult> results{living(truth, {300, 301, 302, 303, 304}, 0),
+                                       living(proxy, {30, 301, 29}, 10)};
+  const std::vector<std::string> modes{"ground_truth", "proxy"};
+  const std::string page = markdown(page_of_judged(results, modes, kSmall, "./maglev"), "p_");
+  EXPECT_TRUE(contains(page, "(p_profile.svg)")) << page;
+  EXPECT_TRUE(contains(page, "There is no performance profile of b: that takes 5 seeds."));
+  EXPECT_TRUE(contains(page, "| P above |"));
+  const auto json = json_of_judged(results, modes);
+  // of fifteen pairs of seeds thirteen and a tie
+  EXPECT_DOUBLE_EQ(json["compared"]["energy_per_1k"][0]["probability_of_improvement"], 13.5 / 15);
+  const auto& energy = json["figures"]["a"]["sampled"]["energy_per_1k"];
+  EXPECT_EQ(energy["performance_profile"].size(), 5u);
+  EXPECT_DOUBLE_EQ(energy["performance_profile"][1]["share"], 0.8);
+  EXPECT_TRUE(json["figures"]["b"]["sampled"]["energy_per_1k"]["performance_profile"].is_null());
+}
+
 TEST(Study, a_report_says_what_seeds_differ_in_and_what_is_not_there) {
   const StudyRequest request{.plan = &plans()[0], .arms = {}, .folder = "", .seeds = 1};
   std::vector<ArmResult> results{gaining("ground_truth", {100, 101, 102}, 50),
