@@ -95,7 +95,7 @@ def test_a_first_day_measures_pictures_the_prover_and_pythons_environments(tmp_p
     names = [fact.split(":")[0] for fact in facts["gymnasium"]]
     # a machine may do without Gymnasium
     assert names == ["there is no Gymnasium"] or names == [
-        f"gymnasium_{algo}_{way}" for way in ("eager", "graphs") for algo in ("ppo", "tdmpc2")
+        f"gymnasium_{algo}_{way}" for way in ("eager", "graphs", "graphs_blocks") for algo in ("ppo", "tdmpc2")
     ]
 
 

@@ -87,6 +87,7 @@ def test_a_summary_has_mean_most_and_last():
         assert min(told) - 0.01 <= mean <= most + 0.01
 
 
+@pytest.mark.filterwarnings("ignore:memory grows")
 def test_threads_may_share_one():
     monitor = maglev.Monitor(every=0, device="cpu")
     told = []
